@@ -1,0 +1,113 @@
+# kvaudit - see `make help`. Objects and programs live under $(O).
+O ?= build
+SAN ?=
+CC = gcc
+V ?= 0
+PREFIX ?= /usr/local
+SHELL = /bin/bash
+
+ifneq ($(SAN),)
+comma := ,
+B := $(O)/san-$(subst $(comma),-,$(SAN))
+SANFLAGS := -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer -DKVA_POISON
+else
+B := $(O)/plain
+SANFLAGS :=
+endif
+
+MODULES := kva kernels methods metrics models tasks db reports runner
+PKGS := sqlite3 jansson libcurl gsl libpcre2-8
+Q := $(if $(filter 1,$(V)),,@)
+say = $(if $(filter 1,$(V)),,@printf '  %-6s %s\n' $(1) $(2))
+
+ifeq ($(filter deps help clean,$(MAKECMDGOALS)),)
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
+COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+DIRTY := $(shell git diff --quiet HEAD 2>/dev/null && echo 0 || echo 1)
+endif
+
+WARN := -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wconversion -Wno-sign-conversion \
+  -Wdouble-promotion -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition \
+  -Wwrite-strings -Wcast-qual -Wpointer-arith -Wundef -Wformat=2 -Wimplicit-fallthrough -fno-common
+ifneq ($(WERROR),0)
+WARN += -Werror
+endif
+OPT ?= -O2 -g
+CFLAGS := -std=c11 $(OPT) -ffp-contract=off -D_GNU_SOURCE $(WARN) $(SANFLAGS) -I. $(PKG_CFLAGS)
+LDFLAGS := $(SANFLAGS)
+
+# sources of a module: every .c below it, the root's kva*.c for `kva`; main.c is not in a library
+src_kva := $(wildcard kva*.c)
+src_kernels := $(wildcard kernels/*.c kernels/cpu/*.c)
+src_runner := $(filter-out runner/main.c,$(wildcard runner/*.c))
+$(foreach m,methods metrics models tasks db reports,$(eval src_$(m) := $(wildcard $(m)/*.c)))
+obj = $(patsubst %.c,$(B)/%.o,$(1))
+lib = $(B)/lib$(1).a
+# link order follows the include direction: users first
+LIBS := $(foreach m,runner reports db tasks models metrics methods kernels kva,$(call lib,$(m)))
+
+.PHONY: all test golden bench lint format check install coverage dist clean help deps fuzz \
+  quickstart fetch smoke
+all: $(O)/kvaudit
+
+$(O)/kvaudit: $(B)/kvaudit
+	$(Q)mkdir -p $(@D) && cp -f $< $@.tmp && mv -f $@.tmp $@
+
+$(B)/kvaudit: $(B)/runner/main.o $(LIBS)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(LIBS) $(PKG_LIBS)
+
+define LIB_RULE
+$(call lib,$(1)): $(call obj,$(src_$(1)))
+	$$(call say,AR,$$@)
+	$$(Q)rm -f $$@ && ar rcs $$@ $$^
+endef
+$(foreach m,$(MODULES),$(eval $(call LIB_RULE,$(m))))
+
+# instruction-set files say so in their name: *_avx2.c, *_avx512.c; *_scalar.c needs fmaf in hardware
+$(B)/%_avx2.o: ISA := -mavx2 -mfma -mf16c -O3
+$(B)/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -O3
+$(B)/%_scalar.o: ISA := -mfma -mf16c -O3
+$(B)/%.o: %.c
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(ISA) $(DEFS) -MMD -MP -c -o $@ $<
+
+# generated data: configs/data/* as C arrays is done by the assembler (.incbin), see tasks/data.c
+$(B)/tasks/data.o: $(wildcard configs/data/*)
+$(B)/db/db.o: $(wildcard db/*.sql)
+$(B)/runner/version.o: DEFS = -DKVA_COMMIT='"$(COMMIT)"' -DKVA_DIRTY=$(DIRTY) \
+  -DKVA_CFLAGS='"$(OPT) $(SANFLAGS)"'
+
+# ---- tests: one program per tests/<module>/test_*.c, linked with that module and below ----
+TESTS := $(wildcard tests/*/test_*.c)
+TEST_BINS := $(patsubst %.c,$(B)/%,$(TESTS))
+libs_from = $(foreach m,$(1),$(call lib,$(m)))
+below_kva := kva
+below_kernels := kernels kva
+below_methods := methods kernels kva
+below_metrics := metrics kva
+below_models := models methods kernels kva
+below_tasks := tasks metrics kva
+below_db := db kva
+below_reports := reports db metrics kva
+below_runner := runner reports db tasks models metrics methods kernels kva
+below_oracle := $(below_runner)
+below_oom := $(below_runner)
+below_fuzz := $(below_runner)
+
+define TEST_RULE
+$(B)/tests/$(1)/%: tests/$(1)/%.c $(call libs_from,$(below_$(1))) $(wildcard tests/*.h)
+	$$(call say,TEST,$$@)
+	$$(Q)mkdir -p $$(@D)
+	$$(Q)$(CC) $(CFLAGS) -Wno-missing-prototypes $(LDFLAGS) -o $$@ $$< \
+	  $(call libs_from,$(below_$(1))) $(PKG_LIBS) -lcmocka
+endef
+$(foreach m,$(MODULES) oracle oom fuzz,$(eval $(call TEST_RULE,$(m))))
+
+T ?= default
+test: $(O)/kvaudit $(TEST_BINS)
+	$(Q)B=$(B) KVAUDIT=$(B)/kvaudit tests/run.sh $(T)
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)
