@@ -1,0 +1,757 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* test_gguf.c - the worked file of models.md 1.2, every row of 1.3, truncation, round
+ * trip. */
+#include "models/model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const uint8_t worked[136] = {
+    0x47, 0x47, 0x55, 0x46, 0x03, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x14, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x67, 0x65, 0x6e, 0x65, 0x72, 0x61, 0x6c, 0x2e, 0x61, 0x72,
+    0x63, 0x68, 0x69, 0x74, 0x65, 0x63, 0x74, 0x75, 0x72, 0x65, 0x08, 0x00, 0x00, 0x00,
+    0x05, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x6c, 0x6c, 0x61, 0x6d, 0x61, 0x01,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x74, 0x01, 0x00, 0x00, 0x00, 0x02, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x80, 0x3f, 0x00, 0x00, 0x00, 0xc0};
+
+/* Where the fields of the worked file lie. */
+enum {
+    AT_VERSION = 4,
+    AT_TENSORS = 8,
+    AT_KVS = 16,
+    AT_KEY_LEN = 24,
+    AT_VALUE_TYPE = 52,
+    AT_VALUE_LEN = 56,
+    AT_NAME_LEN = 69,
+    AT_NAME = 77,
+    AT_DIMS = 78,
+    AT_NE = 82,
+    AT_TYPE = 90,
+    AT_OFFSET = 94,
+};
+
+static void put(uint8_t *p, uint64_t v, int n)
+{
+    for (int i = 0; i < n; i++)
+        p[i] = (uint8_t)(v >> (8 * i));
+}
+
+/* The bytes must be refused with `code` and a message that holds all of `want`. */
+static void refused(const void *bytes, size_t n, enum kva_status code, const char *want)
+{
+    struct kva_error err = {0};
+    struct kva_gguf *g = (void *)1;
+    /* a heap copy of exact size lets the address sanitizer see a read past the end */
+    uint8_t *copy = malloc(n ? n : 1);
+    memcpy(copy, bytes, n);
+    enum kva_status rc = kva_gguf_parse(copy, n, "file.gguf", &g, &err);
+    if (rc == KVA_OK || !strstr(err.text, want) || !strstr(err.text, "file.gguf"))
+        fail_msg("status %s, message '%s', wanted '%s'", kva_status_name(rc), err.text,
+                 want);
+    assert_int_equal(rc, code);
+    assert_null(g);
+    free(copy);
+}
+
+static void patched(int at, uint64_t v, int bytes, enum kva_status code, const char *want)
+{
+    uint8_t copy[sizeof worked];
+    memcpy(copy, worked, sizeof copy);
+    put(copy + at, v, bytes);
+    refused(copy, sizeof copy, code, want);
+}
+
+static void the_worked_file_reads_as_written(void **state)
+{
+    (void)state;
+    struct kva_error err = {0};
+    struct kva_gguf *g;
+    assert_int_equal(kva_gguf_parse(worked, sizeof worked, "w", &g, &err), KVA_OK);
+    const char *s;
+    size_t n;
+    assert_true(kva_gguf_str(g, "general.architecture", &s, &n));
+    assert_int_equal(n, 5);
+    assert_memory_equal(s, "llama", 5);
+    assert_int_equal(kva_gguf_tensors(g), 1);
+    const struct kva_gguf_tensor *t = kva_gguf_tensor_at(g, 0);
+    assert_string_equal(t->name, "t");
+    assert_int_equal(t->n_dims, 1);
+    assert_int_equal(t->ne[0], 2);
+    assert_int_equal(t->ne[1], 1);
+    assert_int_equal(t->ne[3], 1);
+    assert_int_equal(t->type, KVA_F32);
+    assert_int_equal(t->n_elements, 2);
+    assert_int_equal(t->n_bytes, 8);
+    float y[2];
+    kva_dequant(t->type, t->data, 2, y);
+    assert_true(y[0] == 1.0f && y[1] == -2.0f);
+    assert_ptr_equal(kva_gguf_find(g, "t"), t);
+    assert_null(kva_gguf_find(g, "u"));
+    assert_null(kva_gguf_tensor_at(g, 1));
+    assert_null(kva_gguf_tensor_at(g, -1));
+    assert_int_equal(kva_gguf_file_bytes(g), 136);
+    int64_t i;
+    assert_false(kva_gguf_i64(g, "general.architecture", &i));
+    assert_false(kva_gguf_i64(g, "absent", &i));
+    assert_int_equal(kva_gguf_array_len(g, "general.architecture"), -1);
+    kva_gguf_close(g);
+    kva_gguf_close(NULL);
+}
+
+static void the_worked_file_opens_from_disk(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/kva-gguf-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, worked, sizeof worked), sizeof worked);
+    struct kva_error err = {0};
+    struct kva_gguf *g;
+    assert_int_equal(kva_gguf_open(path, &g, &err), KVA_OK);
+    assert_int_equal(kva_gguf_tensors(g), 1);
+    kva_gguf_close(g);
+    assert_int_equal(ftruncate(fd, 10), 0);
+    assert_int_equal(kva_gguf_open(path, &g, &err), KVA_EFORMAT);
+    assert_non_null(strstr(err.text, path));
+    assert_int_equal(ftruncate(fd, 0), 0);
+    assert_int_equal(kva_gguf_open(path, &g, NULL), KVA_EFORMAT);
+    close(fd);
+    unlink(path);
+    err = (struct kva_error){0};
+    assert_int_equal(kva_gguf_open(path, &g, &err), KVA_EIO);
+    assert_non_null(strstr(err.text, "No such file"));
+    assert_int_equal(kva_gguf_open("/tmp", &g, NULL), KVA_EIO);
+}
+
+static void truncation_at_every_byte_is_an_error(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < sizeof worked; n++)
+        refused(worked, n, KVA_EFORMAT, "file.gguf: ");
+}
+
+static void a_bad_header_is_refused(void **state)
+{
+    (void)state;
+    refused("GGUF", 4, KVA_EFORMAT, "4 bytes are too few");
+    patched(0, 'X', 1, KVA_EFORMAT, "not a GGUF file");
+    patched(AT_VERSION, 1, 4, KVA_EUNSUPPORTED, "version 1 ");
+    patched(AT_VERSION, 4, 4, KVA_EUNSUPPORTED, "version 4 ");
+    patched(AT_VERSION, 3u << 24, 4, KVA_EUNSUPPORTED, "big-endian");
+    uint8_t copy[sizeof worked];
+    memcpy(copy, worked, sizeof copy);
+    put(copy + AT_VERSION, 2, 4);
+    struct kva_gguf *g;
+    assert_int_equal(kva_gguf_parse(copy, sizeof copy, "v2", &g, NULL), KVA_OK);
+    kva_gguf_close(g);
+}
+
+static void counts_beyond_the_file_are_refused_before_allocating(void **state)
+{
+    (void)state;
+    patched(AT_KVS, 9, 8, KVA_EFORMAT, "header: 9 keys");
+    patched(AT_KVS, UINT64_MAX, 8, KVA_EFORMAT, "keys do not fit");
+    patched(AT_TENSORS, 5, 8, KVA_EFORMAT, "header: 5 tensors");
+    patched(AT_TENSORS, 1ull << 63, 8, KVA_EFORMAT, "tensors do not fit");
+}
+
+static void strings_and_keys_are_bounded(void **state)
+{
+    (void)state;
+    patched(AT_KEY_LEN, 0, 8, KVA_EFORMAT, "key 0: the name is empty");
+    patched(AT_KEY_LEN, 105, 8, KVA_EFORMAT, "key 0: the name runs past");
+    patched(AT_KEY_LEN, UINT64_MAX, 8, KVA_EFORMAT, "key 0: the name runs past");
+    patched(AT_VALUE_LEN, 73, 8, KVA_EFORMAT,
+            "key 0 'general.architecture': the string runs past");
+    patched(AT_VALUE_LEN, UINT64_MAX - 3, 8, KVA_EFORMAT, "the string runs past");
+    patched(AT_VALUE_TYPE, 13, 4, KVA_EFORMAT, "unknown value type 13");
+    patched(AT_NAME_LEN, 64, 8, KVA_EFORMAT, "tensor 0: the name runs past");
+}
+
+static void tensor_shapes_and_types_are_checked(void **state)
+{
+    (void)state;
+    patched(AT_NAME, 0, 1, KVA_EFORMAT, "zero byte");
+    patched(AT_DIMS, 0, 4, KVA_EFORMAT, "tensor 0 't': 0 dimensions");
+    patched(AT_DIMS, 5, 4, KVA_EFORMAT, "tensor 0 't': 5 dimensions");
+    patched(AT_NE, UINT64_MAX, 8, KVA_EFORMAT, "dimension 0 is -1");
+    patched(AT_NE, 0, 8, KVA_EFORMAT, "dimension 0 is 0");
+    patched(AT_NE, 3, 8, KVA_EFORMAT, "the data (12 bytes at offset 0) runs past");
+    patched(AT_NE, 1ull << 62, 8, KVA_EFORMAT, "the size overflows");
+    patched(AT_TYPE, KVA_Q4_1, 4, KVA_EFORMAT, "no whole number of Q4_1 blocks");
+    patched(AT_TYPE, 10, 4, KVA_EUNSUPPORTED,
+            "tensor 0 't': type Q2_K (id 10) is not supported");
+    patched(AT_TYPE, 26, 4, KVA_EUNSUPPORTED, "type I32");
+    patched(AT_TYPE, 4, 4, KVA_EUNSUPPORTED, "type unknown (id 4)");
+    patched(AT_OFFSET, 4, 8, KVA_EFORMAT, "offset 4 is no multiple of the alignment 32");
+    patched(AT_OFFSET, 32, 8, KVA_EFORMAT, "runs past the end");
+    patched(AT_OFFSET, UINT64_MAX - 31, 8, KVA_EFORMAT, "runs past the end");
+}
+
+/* ---- files of the writer
+ * ------------------------------------------------------------------ */
+
+struct file {
+    struct kva_gguf_writer *w;
+    struct kva_buf bytes;
+};
+
+static void file_begin(struct file *f)
+{
+    assert_int_equal(kva_gguf_writer_new(&f->w, NULL), KVA_OK);
+    kva_buf_init(&f->bytes, 0);
+    kva_gguf_put_str(f->w, "general.architecture", "llama", 5);
+}
+
+static void file_end(struct file *f)
+{
+    struct kva_error err = {0};
+    if (kva_gguf_finish(f->w, &f->bytes, &err) != KVA_OK)
+        fail_msg("%s", err.text);
+    kva_gguf_writer_free(f->w);
+    f->w = NULL;
+}
+
+static void file_refused(struct file *f, enum kva_status code, const char *want)
+{
+    file_end(f);
+    refused(f->bytes.data, f->bytes.len, code, want);
+    kva_buf_release(&f->bytes);
+}
+
+static void file_accepted(struct file *f)
+{
+    struct kva_error err = {0};
+    struct kva_gguf *g;
+    file_end(f);
+    if (kva_gguf_parse(f->bytes.data, f->bytes.len, "file", &g, &err) != KVA_OK)
+        fail_msg("%s", err.text);
+    kva_gguf_close(g);
+    kva_buf_release(&f->bytes);
+}
+
+/* One llama file with a u32 key. */
+static void u32_refused(const char *key, uint32_t v, const char *want)
+{
+    struct file f;
+    file_begin(&f);
+    kva_gguf_put_u32(f.w, key, v);
+    file_refused(&f, KVA_EFORMAT, want);
+}
+
+static void f32_refused(const char *key, float v)
+{
+    struct file f;
+    file_begin(&f);
+    kva_gguf_put_f32(f.w, key, v);
+    file_refused(&f, KVA_EFORMAT, key);
+}
+
+static void duplicate_names_are_refused(void **state)
+{
+    (void)state;
+    struct file f;
+    file_begin(&f);
+    kva_gguf_put_u32(f.w, "x", 1);
+    kva_gguf_put_u32(f.w, "x", 2);
+    file_refused(&f, KVA_EFORMAT, "key 2 'x': the name occurs twice");
+    file_begin(&f);
+    const uint64_t ne[1] = {1};
+    const float one = 1;
+    kva_gguf_put_tensor(f.w, "t", KVA_F32, ne, 1, &one);
+    kva_gguf_put_tensor(f.w, "t", KVA_F32, ne, 1, &one);
+    file_refused(&f, KVA_EFORMAT, "tensor 1 't': the name occurs twice");
+}
+
+static void long_names_are_refused(void **state)
+{
+    (void)state;
+    char name[70000];
+    memset(name, 'k', sizeof name);
+    name[65536] = '\0';
+    struct file f;
+    file_begin(&f);
+    kva_gguf_put_u32(f.w, name, 1);
+    file_refused(&f, KVA_EFORMAT, "key 1: the name has 65536 bytes");
+    name[65535] = '\0';
+    file_begin(&f);
+    kva_gguf_put_u32(f.w, name, 1);
+    file_accepted(&f);
+
+    /* 64 bytes: the worked file with a longer tensor name */
+    uint8_t copy[sizeof worked + 63 + 32];
+    memset(copy, 0, sizeof copy);
+    memcpy(copy, worked, AT_NAME);
+    put(copy + AT_NAME_LEN, 64, 8);
+    memset(copy + AT_NAME, 'n', 64);
+    memcpy(copy + AT_NAME + 64, worked + AT_DIMS, 24);
+    refused(copy, sizeof copy, KVA_EFORMAT, "the name has 64 bytes");
+}
+
+/* A file whose only key is an array written by hand. */
+static void array_refused(uint32_t elem_type, uint64_t count, const void *data, size_t n,
+                          const char *want)
+{
+    uint8_t b[256] = "GGUF";
+    put(b + 4, 3, 4);
+    put(b + 16, 1, 8);
+    put(b + 24, 1, 8);
+    b[32] = 'a';
+    put(b + 33, 9, 4);
+    put(b + 37, elem_type, 4);
+    put(b + 41, count, 8);
+    memcpy(b + 49, data, n);
+    refused(b, 49 + n, KVA_EFORMAT, want);
+}
+
+static void arrays_are_bounded(void **state)
+{
+    (void)state;
+    static const uint8_t zeros[64];
+    array_refused(9, 1, zeros, 40, "arrays of arrays");
+    array_refused(13, 1, zeros, 40, "unknown element type");
+    array_refused(4, 11, zeros, 40, "longer than the file");
+    array_refused(10, 1ull << 61, zeros, 40, "longer than the file");
+    array_refused(8, 6, zeros, 40, "longer than the file");
+    array_refused(7, 2, "\0\2", 2, "neither 0 nor 1");
+    uint8_t strings[24] = {4};
+    array_refused(8, 2, strings, 16, "a string of the array runs past");
+    array_refused(4, 1, zeros, 3, "longer than the file");
+    array_refused(4, UINT64_MAX, zeros, 3, "longer than the file");
+}
+
+static void a_bool_must_be_zero_or_one(void **state)
+{
+    (void)state;
+    uint8_t b[64] = "GGUF";
+    put(b + 4, 3, 4);
+    put(b + 16, 1, 8);
+    put(b + 24, 1, 8);
+    b[32] = 'a';
+    put(b + 33, 7, 4);
+    b[37] = 2;
+    refused(b, 38, KVA_EFORMAT, "key 0 'a': a bool is neither 0 nor 1");
+    refused(b, 37, KVA_EFORMAT, "the value runs past");
+    refused(b, 36, KVA_EFORMAT, "header: 1 keys");
+    b[37] = 1;
+    struct kva_gguf *g;
+    assert_int_equal(kva_gguf_parse(b, 38, "b", &g, NULL), KVA_OK);
+    bool v = false;
+    assert_true(kva_gguf_bool(g, "a", &v));
+    assert_true(v);
+    kva_gguf_close(g);
+}
+
+static void the_alignment_must_be_a_sane_power_of_two(void **state)
+{
+    (void)state;
+    const char *key = "general.alignment";
+    struct file f;
+    static const uint32_t bad[] = {0, 24, 1u << 21};
+    for (int i = 0; i < 3; i++) {
+        uint8_t b[64] = "GGUF";
+        put(b + 4, 3, 4);
+        put(b + 16, 1, 8);
+        put(b + 24, 17, 8);
+        memcpy(b + 32, key, 17);
+        put(b + 49, 4, 4);
+        put(b + 53, bad[i], 4);
+        refused(b, 57, KVA_EFORMAT, "key 'general.alignment'");
+    }
+    file_begin(&f);
+    kva_gguf_put_i32(f.w, key, 32);
+    file_refused(&f, KVA_EFORMAT, "the type must be u32");
+    file_begin(&f);
+    kva_gguf_put_u32(f.w, key, 256);
+    const uint64_t ne[1] = {1};
+    const float one = 1;
+    kva_gguf_put_tensor(f.w, "a", KVA_F32, ne, 1, &one);
+    kva_gguf_put_tensor(f.w, "b", KVA_F32, ne, 1, &one);
+    file_end(&f);
+    struct kva_gguf *g;
+    assert_int_equal(kva_gguf_parse(f.bytes.data, f.bytes.len, "a", &g, NULL), KVA_OK);
+    const char *a = kva_gguf_find(g, "a")->data, *b = kva_gguf_find(g, "b")->data;
+    assert_int_equal(b - a, 256);
+    assert_int_equal((a - f.bytes.data) % 256, 0);
+    kva_gguf_close(g);
+    kva_buf_release(&f.bytes);
+}
+
+static void overlapping_tensors_are_refused(void **state)
+{
+    (void)state;
+    struct file f;
+    file_begin(&f);
+    const uint64_t ne[1] = {16};
+    const float x[16] = {0};
+    kva_gguf_put_tensor(f.w, "first", KVA_F32, ne, 1, x);
+    kva_gguf_put_tensor(f.w, "second", KVA_F32, ne, 1, x);
+    file_end(&f);
+    /* the offset of `second` is the last field of the table: 64 -> 32 */
+    uint8_t *p = (uint8_t *)f.bytes.data;
+    size_t at = 0;
+    for (size_t i = 0; i + 6 < f.bytes.len; i++)
+        if (memcmp(p + i, "second", 6) == 0)
+            at = i + 6 + 4 + 8 + 4;
+    assert_int_equal(p[at], 64);
+    put(p + at, 32, 8);
+    refused(p, f.bytes.len, KVA_EFORMAT,
+            "tensor 1 'second': the data overlaps tensor 0 'first'");
+    /* swapped places are fine: only ggml demands table order */
+    put(p + at, 0, 8);
+    put(p + at - 6 - 4 - 8 - 4 - 8 - 8, 64, 8);
+    struct kva_gguf *g;
+    assert_int_equal(kva_gguf_parse(p, f.bytes.len, "swapped", &g, NULL), KVA_OK);
+    kva_gguf_close(g);
+    kva_buf_release(&f.bytes);
+}
+
+static void the_number_of_elements_must_not_overflow(void **state)
+{
+    (void)state;
+    struct file f;
+    file_begin(&f);
+    const uint64_t ne[4] = {1, 1, 1, 1};
+    const float one = 1;
+    kva_gguf_put_tensor(f.w, "tensor", KVA_F32, ne, 4, &one);
+    file_end(&f);
+    uint8_t *p = (uint8_t *)f.bytes.data;
+    size_t at = 0;
+    for (size_t i = 0; i + 6 < f.bytes.len; i++)
+        if (memcmp(p + i, "tensor", 6) == 0)
+            at = i + 10;
+    put(p + at, 1ull << 32, 8);
+    put(p + at + 8, 1ull << 31, 8);
+    refused(p, f.bytes.len, KVA_EFORMAT, "the number of elements overflows");
+    kva_buf_release(&f.bytes);
+}
+
+static void layer_counts_above_512_are_refused(void **state)
+{
+    (void)state;
+    u32_refused("llama.block_count", 513, "513 is outside 1..512");
+    u32_refused("llama.block_count", 0, "0 is outside");
+    struct file f;
+    file_begin(&f);
+    kva_gguf_put_u32(f.w, "llama.block_count", 512);
+    file_accepted(&f);
+}
+
+static void heads_kv(uint32_t h, uint32_t kv, const char *want)
+{
+    struct file f;
+    file_begin(&f);
+    kva_gguf_put_u32(f.w, "llama.attention.head_count", h);
+    kva_gguf_put_u32(f.w, "llama.attention.head_count_kv", kv);
+    if (want)
+        file_refused(&f, KVA_EFORMAT, want);
+    else
+        file_accepted(&f);
+}
+
+static void impossible_heads_are_refused(void **state)
+{
+    (void)state;
+    heads_kv(9, 3, NULL);
+    heads_kv(0, 3, "0 heads");
+    heads_kv(9, 0, "9 query heads cannot share 0 KV heads");
+    heads_kv(9, 2, "9 query heads cannot share 2 KV heads");
+    u32_refused("llama.attention.key_length", 63, "a head of 63 dimensions");
+    u32_refused("llama.attention.key_length", 1026, "a head of 1026 dimensions");
+    u32_refused("llama.attention.value_length", 0, "a head of 0 dimensions");
+    u32_refused("llama.rope.dimension_count", 33, "33 rotated dimensions");
+    struct file f;
+    file_begin(&f);
+    kva_gguf_put_u32(f.w, "llama.attention.key_length", 64);
+    kva_gguf_put_u32(f.w, "llama.rope.dimension_count", 66);
+    file_refused(&f, KVA_EFORMAT, "66 rotated dimensions in a head of 64");
+    file_begin(&f);
+    kva_gguf_put_u32(f.w, "llama.embedding_length", 10);
+    kva_gguf_put_u32(f.w, "llama.attention.head_count", 2);
+    file_refused(&f, KVA_EFORMAT, "a head of 5 dimensions");
+}
+
+static void per_layer_arrays_match_the_layer_count(void **state)
+{
+    (void)state;
+    static const int32_t three[3] = {8, 8, 8};
+    static const char *const keys[] = {"llama.feed_forward_length",
+                                       "llama.attention.head_count",
+                                       "llama.attention.sliding_window_pattern"};
+    for (int i = 0; i < 3; i++) {
+        struct file f;
+        file_begin(&f);
+        kva_gguf_put_u32(f.w, "llama.block_count", 2);
+        kva_gguf_put_i32s(f.w, keys[i], three, 3);
+        file_refused(&f, KVA_EFORMAT, "3 values for 2 layers");
+        file_begin(&f);
+        kva_gguf_put_u32(f.w, "llama.block_count", 3);
+        kva_gguf_put_i32s(f.w, keys[i], three, 3);
+        file_accepted(&f);
+    }
+}
+
+static void reals_must_be_finite_and_positive(void **state)
+{
+    (void)state;
+    float inf = 1e30f * 1e30f;
+    f32_refused("llama.attention.layer_norm_rms_epsilon", 0);
+    f32_refused("llama.attention.layer_norm_rms_epsilon", -1e-5f);
+    f32_refused("llama.rope.freq_base", inf);
+    f32_refused("llama.rope.freq_base", inf - inf);
+    f32_refused("llama.rope.freq_base_swa", 0);
+    f32_refused("llama.rope.scaling.factor", 0);
+    f32_refused("llama.attn_logit_softcapping", -1);
+    f32_refused("llama.final_logit_softcapping", inf);
+    struct file f;
+    file_begin(&f);
+    kva_gguf_put_f32(f.w, "llama.attn_logit_softcapping", 0);
+    file_accepted(&f);
+}
+
+static void experts_are_bounded(void **state)
+{
+    (void)state;
+    u32_refused("llama.expert_count", 1025, "1025 is outside");
+    struct file f;
+    file_begin(&f);
+    kva_gguf_put_u32(f.w, "llama.expert_count", 4);
+    kva_gguf_put_u32(f.w, "llama.expert_used_count", 5);
+    file_refused(&f, KVA_EFORMAT, "5 of 4 experts used");
+}
+
+static void the_vocabulary_matches_the_embedding(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"a", "b", "c"};
+    static const int32_t types[2] = {1, 1};
+    const uint64_t ne[2] = {1, 2};
+    const float x[2] = {0};
+    struct file f;
+    file_begin(&f);
+    kva_gguf_put_strs(f.w, "tokenizer.ggml.tokens", words, NULL, 3);
+    kva_gguf_put_tensor(f.w, "token_embd.weight", KVA_F32, ne, 2, x);
+    file_refused(&f, KVA_EFORMAT, "3 tokens, token_embd.weight has 2 rows");
+    file_begin(&f);
+    kva_gguf_put_strs(f.w, "tokenizer.ggml.tokens", words, NULL, 3);
+    kva_gguf_put_i32s(f.w, "tokenizer.ggml.token_type", types, 2);
+    file_refused(&f, KVA_EFORMAT, "2 values for 3 tokens");
+}
+
+static void a_part_of_a_split_model_is_refused(void **state)
+{
+    (void)state;
+    struct file f;
+    file_begin(&f);
+    kva_gguf_put_u32(f.w, "split.count", 2);
+    file_refused(&f, KVA_EUNSUPPORTED, "merge them into one file first");
+}
+
+static void scales_that_are_not_finite_fail_the_tensor_check(void **state)
+{
+    (void)state;
+    uint8_t block[40] = {0x00, 0x38};
+    const uint64_t ne[2] = {32, 2};
+    for (int bad = 0; bad < 2; bad++) {
+        struct file f;
+        file_begin(&f);
+        block[20] = 0x00;
+        block[21] = bad ? 0x7c : 0x38; /* second block: d = inf */
+        kva_gguf_put_tensor(f.w, "blk.0.w", KVA_Q4_1, ne, 2, block);
+        file_end(&f);
+        struct kva_gguf *g;
+        struct kva_error err = {0};
+        assert_int_equal(kva_gguf_parse(f.bytes.data, f.bytes.len, "f", &g, NULL),
+                         KVA_OK);
+        assert_int_equal(kva_gguf_check_tensors(g, &err), bad ? KVA_EFORMAT : KVA_OK);
+        if (bad)
+            assert_non_null(strstr(err.text, "blk.0.w"));
+        kva_gguf_close(g);
+        kva_buf_release(&f.bytes);
+    }
+}
+
+static void names_in_messages_are_printable(void **state)
+{
+    (void)state;
+    uint8_t copy[sizeof worked];
+    memcpy(copy, worked, sizeof copy);
+    copy[32] = '\n';
+    copy[33] = 0x1b;
+    put(copy + AT_VALUE_TYPE, 99, 4);
+    refused(copy, sizeof copy, KVA_EFORMAT, "'??neral.architecture'");
+}
+
+/* ---- round trip
+ * ---------------------------------------------------------------------------- */
+
+static void build_all_kinds(struct file *f)
+{
+    file_begin(f);
+    kva_gguf_put_u32(f->w, "u", 4000000000u);
+    kva_gguf_put_i32(f->w, "i", -7);
+    kva_gguf_put_f32(f->w, "f", 0.1f);
+    kva_gguf_put_bool(f->w, "yes", true);
+    kva_gguf_put_bool(f->w, "no", false);
+    kva_gguf_put_str(f->w, "s", "a\0b", 3);
+    static const char *const words[] = {"one", "", "three"};
+    kva_gguf_put_strs(f->w, "words", words, NULL, 3);
+    static const int32_t ints[] = {1, -1, INT32_MAX, INT32_MIN};
+    kva_gguf_put_i32s(f->w, "ints", ints, 4);
+    static const float x[6] = {1, 2, 3, 4, 5, 6};
+    const uint64_t ne[2] = {3, 2};
+    kva_gguf_put_tensor(f->w, "matrix", KVA_F32, ne, 2, x);
+    static const uint8_t q[34] = {0x00, 0x38, 1, 0xff};
+    const uint64_t ne_q[1] = {32};
+    kva_gguf_put_tensor(f->w, "quant", KVA_Q8_0, ne_q, 1, q);
+    file_end(f);
+}
+
+static void what_the_writer_wrote_is_read_back(void **state)
+{
+    (void)state;
+    struct file f;
+    build_all_kinds(&f);
+    struct kva_gguf *g;
+    struct kva_error err = {0};
+    assert_int_equal(kva_gguf_parse(f.bytes.data, f.bytes.len, "f", &g, &err), KVA_OK);
+    int64_t i;
+    double d;
+    bool b;
+    const char *s;
+    size_t n;
+    assert_true(kva_gguf_i64(g, "u", &i));
+    assert_int_equal(i, 4000000000ll);
+    assert_true(kva_gguf_i64(g, "i", &i));
+    assert_int_equal(i, -7);
+    assert_true(kva_gguf_f64(g, "f", &d));
+    assert_true(d == (double)0.1f);
+    assert_false(kva_gguf_i64(g, "f", &i));
+    assert_true(kva_gguf_bool(g, "yes", &b) && b);
+    assert_true(kva_gguf_bool(g, "no", &b) && !b);
+    assert_true(kva_gguf_str(g, "s", &s, &n));
+    assert_int_equal(n, 3);
+    assert_memory_equal(s, "a\0b", 3);
+    assert_int_equal(kva_gguf_array_len(g, "words"), 3);
+    assert_true(kva_gguf_array_str(g, "words", 2, &s, &n));
+    assert_int_equal(n, 5);
+    assert_memory_equal(s, "three", 5);
+    assert_true(kva_gguf_array_str(g, "words", 1, &s, &n));
+    assert_int_equal(n, 0);
+    assert_false(kva_gguf_array_str(g, "words", 3, &s, &n));
+    assert_false(kva_gguf_array_str(g, "ints", 0, &s, &n));
+    assert_true(kva_gguf_array_i64(g, "ints", 3, &i));
+    assert_int_equal(i, INT32_MIN);
+    assert_true(kva_gguf_array_f64(g, "ints", 1, &d));
+    assert_true(d == -1);
+    assert_false(kva_gguf_array_i64(g, "ints", -1, &i));
+    float y[32];
+    const struct kva_gguf_tensor *t = kva_gguf_find(g, "matrix");
+    assert_int_equal(t->ne[0], 3);
+    assert_int_equal(t->ne[1], 2);
+    kva_dequant(t->type, t->data, 6, y);
+    assert_true(y[0] == 1 && y[5] == 6);
+    t = kva_gguf_find(g, "quant");
+    kva_dequant(t->type, t->data, 32, y);
+    assert_true(y[0] == 0.5f && y[1] == -0.5f && y[2] == 0);
+    kva_gguf_close(g);
+    kva_buf_release(&f.bytes);
+}
+
+static void
+a_written_file_is_refused_when_cut_anywhere_before_its_last_value(void **state)
+{
+    (void)state;
+    struct file f;
+    build_all_kinds(&f);
+    /* the padding behind the last tensor (34 bytes, padded to 64) may be missing */
+    size_t needed = f.bytes.len - 30;
+    for (size_t n = 0; n < needed; n++)
+        refused(f.bytes.data, n, KVA_EFORMAT, "file.gguf: ");
+    struct kva_gguf *g;
+    assert_int_equal(kva_gguf_parse(f.bytes.data, needed, "f", &g, NULL), KVA_OK);
+    kva_gguf_close(g);
+    kva_buf_release(&f.bytes);
+}
+
+static void the_writer_reports_misuse(void **state)
+{
+    (void)state;
+    struct kva_error err = {0};
+    struct kva_gguf_writer *w;
+    struct kva_buf out;
+    kva_buf_init(&out, 0);
+    assert_int_equal(kva_gguf_writer_new(&w, NULL), KVA_OK);
+    const uint64_t ne[1] = {31};
+    kva_gguf_put_tensor(w, "t", KVA_Q4_0, ne, 1, "");
+    assert_int_equal(kva_gguf_finish(w, &out, &err), KVA_EINVALID);
+    kva_gguf_writer_free(w);
+    kva_gguf_writer_free(NULL);
+    kva_buf_release(&out);
+}
+
+static void running_out_of_memory_is_reported_and_leaks_nothing(void **state)
+{
+    (void)state;
+    struct file f;
+    build_all_kinds(&f);
+    for (long n = 1; n < 200; n++) {
+        struct kva_gguf *g = NULL;
+        struct kva_error err = {0};
+        kva_alloc_fail_at(n);
+        enum kva_status rc = kva_gguf_parse(f.bytes.data, f.bytes.len, "f", &g, &err);
+        kva_alloc_fail_at(0);
+        kva_gguf_close(g);
+        if (rc == KVA_OK)
+            break;
+        assert_int_equal(rc, KVA_ENOMEM);
+        assert_null(g);
+        assert_true(n < 199);
+    }
+    kva_buf_release(&f.bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_worked_file_reads_as_written),
+        cmocka_unit_test(the_worked_file_opens_from_disk),
+        cmocka_unit_test(truncation_at_every_byte_is_an_error),
+        cmocka_unit_test(a_bad_header_is_refused),
+        cmocka_unit_test(counts_beyond_the_file_are_refused_before_allocating),
+        cmocka_unit_test(strings_and_keys_are_bounded),
+        cmocka_unit_test(tensor_shapes_and_types_are_checked),
+        cmocka_unit_test(duplicate_names_are_refused),
+        cmocka_unit_test(long_names_are_refused),
+        cmocka_unit_test(arrays_are_bounded),
+        cmocka_unit_test(a_bool_must_be_zero_or_one),
+        cmocka_unit_test(the_alignment_must_be_a_sane_power_of_two),
+        cmocka_unit_test(overlapping_tensors_are_refused),
+        cmocka_unit_test(the_number_of_elements_must_not_overflow),
+        cmocka_unit_test(layer_counts_above_512_are_refused),
+        cmocka_unit_test(impossible_heads_are_refused),
+        cmocka_unit_test(per_layer_arrays_match_the_layer_count),
+        cmocka_unit_test(reals_must_be_finite_and_positive),
+        cmocka_unit_test(experts_are_bounded),
+        cmocka_unit_test(the_vocabulary_matches_the_embedding),
+        cmocka_unit_test(a_part_of_a_split_model_is_refused),
+        cmocka_unit_test(scales_that_are_not_finite_fail_the_tensor_check),
+        cmocka_unit_test(names_in_messages_are_printable),
+        cmocka_unit_test(what_the_writer_wrote_is_read_back),
+        cmocka_unit_test(
+            a_written_file_is_refused_when_cut_anywhere_before_its_last_value),
+        cmocka_unit_test(the_writer_reports_misuse),
+        cmocka_unit_test(running_out_of_memory_is_reported_and_leaks_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
