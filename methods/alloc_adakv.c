@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* alloc_adakv.c - the KV heads of a layer compete for the layer's entries.
+ *
+ * Each layer keeps its uniform total. Ahead of the competition, in each of its KV heads:
+ * protected entries, and the best floor(alpha * nk) of the others (nk = layer total / KV
+ * heads), at least one entry in all. The rest of the layer's entries are ranked together
+ * by (score, position, lower head) and the best survive. Protected entries count inside
+ * the layer's total.
+ *
+ * Differs from kvpress 0.5.5, where the window counts inside floor(alpha * nk): there the
+ * safeguard reserves nothing beyond a window of alpha * nk entries or more. The published
+ * code's totals drift by rounding; here they are exact. */
+#include "methods/method.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "methods/rank.h"
+
+enum { ALPHA, NORM };
+
+static const struct kva_param params_table[] = {
+    {.name = "alpha",
+     .help = "share of the nominal budget that each KV head is sure of",
+     .type = KVA_PARAM_REAL,
+     .def = 0.2,
+     .def_block = 0.2,
+     .max = 1},
+    KVA_PARAM_NORM,
+    {.name = NULL},
+};
+
+/* Nominal total of each layer: the parts of the uniform division before any cap, then
+ * capped at what the layer holds. Overflow stays inside a layer as long as the layer has
+ * room, so that ragged KV heads of one layer do not move entries to another. */
+static void layer_totals(const struct kva_alloc_in *in, const int *held, int *total)
+{
+    uint64_t heads = (uint64_t)in->scores->kv_heads;
+    uint64_t c = (uint64_t)in->scores->layers * heads;
+    uint64_t q = in->total / c, r = in->total % c, given = 0;
+
+    for (int l = 0; l < in->scores->layers; l++) {
+        uint64_t first = (uint64_t)l * heads;
+        uint64_t extra = r <= first ? 0 : r - first > heads ? heads : r - first;
+        uint64_t want = q * heads + extra;
+
+        total[l] = want > (uint64_t)held[l] ? held[l] : (int)want;
+        given += (uint64_t)total[l];
+    }
+    kva_budget_fill(in->total - given, held, in->scores->layers, total);
+}
+
+static enum kva_status allocate(const struct kva_alloc_in *in,
+                                const struct kva_params *params, int *b,
+                                struct kva_error *err)
+{
+    const struct kva_scores *sc = in->scores;
+    int32_t newest = kva_rank_newest(sc);
+    int heads = sc->kv_heads;
+    int *held = kva_calloc((size_t)sc->layers, sizeof *held);
+    int *total = kva_calloc((size_t)sc->layers, sizeof *total);
+    int *reserve = kva_calloc((size_t)heads, sizeof *reserve);
+    enum kva_status rc = KVA_OK;
+
+    if (held == NULL || total == NULL || reserve == NULL) {
+        rc = KVA_FAIL(err, KVA_ENOMEM, "budgets of %d layers", sc->layers);
+        goto out;
+    }
+    for (int l = 0; l < sc->layers; l++)
+        held[l] = (int)(sc->off[(l + 1) * heads] - sc->off[l * heads]);
+    layer_totals(in, held, total);
+    for (int l = 0; l < sc->layers; l++) {
+        /* alpha is a decimal number: 0.29 of 100 is 29, although the product is a hair
+         * less */
+        int sure = (int)floor(params->value[ALPHA] * (total[l] / heads) + 1e-9);
+
+        for (int h = 0; h < heads; h++) {
+            int lead, tail;
+
+            kva_rank_protected(sc, l * heads + h, newest, &lead, &tail);
+            reserve[h] = sure > 0 || lead + tail > 0 ? sure : 1;
+        }
+        KVA_GO(kva_rank_flat(sc, l * heads, (l + 1) * heads, (uint64_t)total[l], reserve,
+                             (enum kva_norm)params->value[NORM], b + l * heads, err));
+    }
+out:
+    free(held);
+    free(total);
+    free(reserve);
+    return rc;
+}
+
+const struct kva_allocator kva_alloc_adakv = {
+    .name = "adakv",
+    .summary = "KV heads of a layer compete, with a safeguard for each",
+    .source = "AdaKV, arXiv 2407.11550",
+    .version = 1,
+    .compares_heads = true,
+    .params = params_table,
+    .allocate = allocate,
+};

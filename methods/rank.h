@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* rank.h - internal to methods/: the rank order (class, score, position) and exact cuts
+ * in it. */
+#ifndef KVA_METHODS_RANK_H
+#define KVA_METHODS_RANK_H
+
+#include "methods/method.h"
+
+/* Larger stays: the score as an unsigned number of the same order (-0 as +0) above the
+ * position. Unique within a KV head, because positions are. */
+uint64_t kva_rank_key(float score, int32_t pos);
+
+/* The m best of n keys, 1 <= m <= n: everything above `key`, and `equal` of those that
+ * equal it. */
+struct kva_cut {
+    uint64_t key;
+    size_t equal;
+};
+/* Radix selection, linear in n; `keys` is reordered. */
+struct kva_cut kva_rank_cut(uint64_t *keys, size_t n, size_t m);
+
+/* The newest position any KV head holds: at a decision this is the last token seen. */
+int32_t kva_rank_newest(const struct kva_scores *sc);
+/* Protected entries of kvhead c: the first `lead` and the last `tail` in position order.
+ */
+void kva_rank_protected(const struct kva_scores *sc, int c, int32_t newest, int *lead,
+                        int *tail);
+
+enum kva_norm { KVA_NORM_NONE, KVA_NORM_CELL_SUM, KVA_NORM_Z };
+extern const char *const kva_norm_names[];
+#define KVA_PARAM_NORM                                                                   \
+    {                                                                                    \
+        .name = "norm",                                                                  \
+        .help = "scores of a KV head before they are compared with other heads",         \
+        .type = KVA_PARAM_CHOICE, .choices = kva_norm_names                              \
+    }
+
+/* Budgets from one ranking over the entries of kvheads c0 .. c1-1 (c1 - c0 lists
+ * flattened, lower kvhead first on equal score and position): protected entries and the
+ * reserve[i] best others of each stay ahead of everything else, the best `total` survive.
+ * When those alone exceed the total every kvhead falls back to its uniform share. b[c1 -
+ * c0]. */
+enum kva_status kva_rank_flat(const struct kva_scores *sc, int c0, int c1, uint64_t total,
+                              const int *reserve, enum kva_norm norm, int *b,
+                              struct kva_error *err);
+
+/* Hands `left` more to whoever is below its cap, equally, the remainder to lower indices,
+ * until nothing is left or everyone is full. */
+void kva_budget_fill(uint64_t left, const int *cap, int n, int *b);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* score_streaming.c - keep the first positions and the newest.
+ *
+ *     s_j = position, the first `sinks` positions protected
+ *
+ * Positions stay absolute, as in kvpress; the paper re-indexes them inside the cache. */
+#include "methods/method.h"
+
+static const struct kva_param params_table[] = {
+    KVA_PARAM_SINKS(4),
+    {.name = NULL},
+};
+
+static enum kva_status score(const struct kva_layer_view *view,
+                             const struct kva_params *params, float *s,
+                             struct kva_error *err)
+{
+    (void)params;
+    (void)err;
+    /* exact in float up to 2^24 positions; beyond, the position inside the rank key
+     * decides */
+    for (size_t j = 0; j < view->off[view->kv_heads]; j++)
+        s[j] = (float)view->pos[j];
+    return KVA_OK;
+}
+
+const struct kva_scorer kva_score_streaming = {
+    .name = "streaming",
+    .summary = "attention sinks and the newest entries",
+    .source = "StreamingLLM, arXiv 2309.17453",
+    .version = 1,
+    .nonneg = true,
+    .positional = true,
+    .params = params_table,
+    .score = score,
+};

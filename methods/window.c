@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* window.c - attention of the last queries, the primitive under tova and snapkv. */
+#include "methods/window.h"
+
+enum kva_status kva_window_attend(const struct kva_layer_view *view, int rows,
+                                  struct kva_window *w, struct kva_error *err)
+{
+    size_t *off = kva_arena_alloc(view->scratch, (size_t)view->heads + 1, sizeof *off);
+    int group = view->heads / view->kv_heads, skip = view->nq - rows;
+    size_t stride = (size_t)view->heads * (size_t)view->head_dim;
+    float *m;
+
+    if (view->q == NULL || skip < 0 || rows < 1)
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "the scorer needs %d queries, the session has %d", rows,
+                        view->q == NULL ? 0 : view->nq);
+    if (off == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "window attention");
+    for (int a = 0; a < view->heads; a++)
+        off[a + 1] = off[a] + view->off[a / group + 1] - view->off[a / group];
+    m = kva_arena_alloc(view->scratch, off[view->heads], sizeof *m);
+    if (m == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "window attention over %zu entries",
+                        off[view->heads]);
+    view->ops->window_mean(view->ops, view->q + (size_t)skip * stride, view->q_pos + skip,
+                           rows, view->heads, view->k, view->pos, view->scale, m, off);
+    *w = (struct kva_window){.m = m, .off = off, .first_pos = view->q_pos[skip]};
+    return KVA_OK;
+}
+
+void kva_window_pool(const double *x, size_t n, int kernel, bool max, double *out)
+{
+    size_t half = (size_t)kernel / 2;
+
+    for (size_t j = 0; j < n; j++) {
+        size_t begin = j < half ? 0 : j - half, end = j + half < n ? j + half + 1 : n;
+        double best = x[begin], sum = 0;
+
+        for (size_t i = begin; i < end; i++) {
+            best = x[i] > best ? x[i] : best;
+            sum += x[i];
+        }
+        out[j] = max ? best : sum / kernel;
+    }
+}
