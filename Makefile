@@ -16,7 +16,7 @@ SANFLAGS :=
 endif
 
 MODULES := kva kernels methods metrics models tasks db reports runner
-PKGS := sqlite3 jansson libcurl gsl libpcre2-8
+PKGS := sqlite3 jansson libcurl gsl libpcre2-8 libarchive
 Q := $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '  %-6s %s\n' $(1) $(2))
 
@@ -77,6 +77,7 @@ $(B)/%.o: %.c
 # generated data: configs/data/* as C arrays is done by the assembler (.incbin), see tasks/data.c
 $(B)/tasks/data.o: $(wildcard configs/data/*)
 $(B)/db/db.o: $(wildcard db/*.sql)
+$(B)/runner/registry_models.o: configs/models.json
 $(B)/runner/version.o: DEFS = -DKVA_COMMIT='"$(COMMIT)"' -DKVA_DIRTY=$(DIRTY) \
   -DKVA_CFLAGS='"$(OPT) $(SANFLAGS)"'
 

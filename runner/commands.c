@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* commands.c - the table of commands and what all of them need. */
+#include "runner/commands.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct kva_opt *no_options(void)
+{
+    static const struct kva_opt none[] = {{0}};
+
+    return none;
+}
+
+static const struct kva_command COMMANDS[] = {
+    {"run", "SUITE", "measure every missing cell of a suite",
+     "Reads a suite file, works out which outcomes the database does not hold yet, and "
+     "measures "
+     "them. The same command line resumes an interrupted run; finished outcomes are "
+     "never "
+     "measured again.\n\n"
+     "Results depend on the suite file, --set and the model file only. --jobs, "
+     "--threads, "
+     "--wave and --chunk choose resources and change no token.",
+     1, kva_cmd_run_options, kva_cmd_run},
+    {"report", "[VIEW]", "show what the database holds: tables, figures, exports",
+     "Without a format the view is printed as text. Cells that were not measured, failed "
+     "or may "
+     "not be ranked are named below the table, never left out in silence.",
+     1, kva_cmd_report_options, kva_cmd_report},
+    {"generate", "TASK", "write samples of a task as JSON lines",
+     "A task is written SUITE/NAME[:KEY=VALUE,...][@LENGTH] or jsonl:PATH. Sample I "
+     "depends on "
+     "the task, the length, the seed and I alone.\n\n"
+     "With --tokens MODEL each line also carries context_ids and question_ids, exactly "
+     "what "
+     "that model would be fed.",
+     1, kva_cmd_generate_options, kva_cmd_generate},
+    {"list", "[KIND]", "models, methods, tasks, metrics, views or runs",
+     "Without KIND the counts of each are printed. --verbose adds the parameters of the "
+     "methods "
+     "and where each one comes from.",
+     1, kva_cmd_list_options, kva_cmd_list},
+    {"doctor", "", "what this build and machine can do, and what is missing",
+     "With --model it opens the model and prints its shape. --tokenize and --nll turn it "
+     "into a "
+     "filter: one JSON value a line from standard input, one answer a line on standard "
+     "output.",
+     1, kva_cmd_doctor_options, kva_cmd_doctor},
+    {"fetch", "[NAME...]", "models, checked against size and SHA-256",
+     "Without a name it lists what is known and what is already there. Nothing is "
+     "downloaded by "
+     "any other command.",
+     1, kva_cmd_fetch_options, kva_cmd_fetch},
+    {"compare", "A B", "paired win, tie and loss with intervals", NULL, 0, no_options,
+     NULL},
+    {"audit", "SUITE", "claimed bytes against held bytes", NULL, 0, no_options, NULL},
+    {"analyze", "KIND SUITE", "geometry, ablation, ceiling, oracle", NULL, 0, no_options,
+     NULL},
+    {"score", "METRIC FILE", "metric of given predictions", NULL, 0, no_options, NULL},
+    {"merge", "OUT IN...", "join databases of several machines", NULL, 0, no_options,
+     NULL},
+};
+
+const struct kva_command *kva_commands(size_t *n)
+{
+    *n = sizeof COMMANDS / sizeof COMMANDS[0];
+    return COMMANDS;
+}
+
+int kva_command_fail(const struct kva_error *err)
+{
+    fprintf(stderr, "kvaudit: %s\n",
+            err->text[0] ? err->text : kva_status_text(err->code));
+    if (kva_common.verbose && err->file)
+        fprintf(stderr, "kvaudit: found at %s:%d (%s)\n", err->file, err->line,
+                kva_status_name(err->code));
+    if (err->code == KVA_EINTERRUPTED && kva_interrupted)
+        return 128 + kva_interrupted;
+    return kva_status_exit(err->code);
+}
+
+enum kva_status kva_command_out(const char *bytes, size_t n, struct kva_error *err)
+{
+    if (n && fwrite(bytes, 1, n, stdout) != n)
+        return KVA_FAIL(err, KVA_EIO, "cannot write to standard output");
+    return KVA_OK;
+}
+
+int kva_command_usage(const char *command, const char *fmt, ...)
+{
+    va_list ap;
+
+    fputs("kvaudit: ", stderr);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "\nkvaudit: try 'kvaudit %s --help'\n", command);
+    return 2;
+}
+
+static void on_signal(int sig)
+{
+    if (kva_interrupted) {
+        signal(sig, SIG_DFL);
+        raise(sig);
+        return;
+    }
+    kva_interrupted = sig;
+}
+
+void kva_command_signals(void)
+{
+    struct sigaction act;
+
+    memset(&act, 0, sizeof act);
+    act.sa_handler = on_signal;
+    sigemptyset(&act.sa_mask);
+    /* no SA_RESTART: a blocking read or wait returns and sees the flag */
+    sigaction(SIGINT, &act, NULL);
+    sigaction(SIGTERM, &act, NULL);
+}
+
+bool kva_env_flag(const char *name)
+{
+    const char *v = getenv(name);
+
+    return v && v[0] && strcmp(v, "0") != 0;
+}
+
+int64_t kva_env_int(const char *name, int64_t min, int64_t max, int64_t def)
+{
+    const char *v = getenv(name);
+    int64_t n;
+
+    if (!v || !v[0])
+        return def;
+    if (!kva_parse_i64(v, &n) || n < min || n > max) {
+        kva_log(KVA_LOG_WARN, "%s=%s is not a whole number in %lld..%lld and is ignored",
+                name, v, (long long)min, (long long)max);
+        return def;
+    }
+    return n;
+}

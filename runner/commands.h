@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* commands.h - what main.c and the command files share.
+ *
+ * A command is a table of options and a function that gets the positional arguments and
+ * answers the exit code. Failures are printed by kva_command_fail, never by modules
+ * below. */
+#ifndef KVA_COMMANDS_H
+#define KVA_COMMANDS_H
+
+#include "runner/options.h"
+
+#include <jansson.h>
+
+const struct kva_opt *kva_cmd_run_options(void);
+const struct kva_opt *kva_cmd_report_options(void);
+const struct kva_opt *kva_cmd_generate_options(void);
+const struct kva_opt *kva_cmd_list_options(void);
+const struct kva_opt *kva_cmd_doctor_options(void);
+const struct kva_opt *kva_cmd_fetch_options(void);
+int kva_cmd_run(int argc, char **argv);
+int kva_cmd_report(int argc, char **argv);
+int kva_cmd_generate(int argc, char **argv);
+int kva_cmd_list(int argc, char **argv);
+int kva_cmd_doctor(int argc, char **argv);
+int kva_cmd_fetch(int argc, char **argv);
+
+/* Prints "kvaudit: TEXT" (with --verbose where it was found) and yields the exit code. */
+int kva_command_fail(const struct kva_error *err);
+/* Writes to stdout; KVA_EIO when that fails. */
+enum kva_status kva_command_out(const char *bytes, size_t n, struct kva_error *err);
+/* Exit code 2 with the message and the command's usage hint. */
+int kva_command_usage(const char *command, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* SIGINT and SIGTERM set kva_interrupted; a second one ends the process as by default. */
+void kva_command_signals(void);
+/* True when `name` is set to something other than "" and "0". */
+bool kva_env_flag(const char *name);
+/* Whole number of the environment in [min, max], else `def` with a warning. */
+int64_t kva_env_int(const char *name, int64_t min, int64_t max, int64_t def);
+
+/* ---- version.c: facts of the build, also for the database's env row ---- */
+const char *kva_version_commit(void); /* "0123456789ab" or "unknown" */
+int kva_version_dirty(void);
+const char *kva_version_cflags(void);
+const char *kva_version_compiler(void);
+/* Five lines: version, format numbers, compiler, backends, libraries. */
+void kva_version_text(struct kva_buf *out);
+json_t *kva_version_json(void); /* without "schema"; the caller's */
+
+/* ---- registry_models.c: configs/models.json, carried inside the program ---- */
+struct kva_model_entry {
+    const char *name, *kind, *package, *version, *member, *file, *sha256, *licence, *chat,
+        *note;
+    int64_t bytes;
+};
+/* Parsed once, owned by the process. KVA_EFORMAT when the manifest is damaged. */
+enum kva_status kva_models_known(const struct kva_model_entry **entries, size_t *n,
+                                 struct kva_error *err);
+/* <cache>/models/FILE into out. */
+enum kva_status kva_models_path(const struct kva_model_entry *e, struct kva_buf *out,
+                                struct kva_error *err);
+
+/* ---- fetch_zip.c ---- */
+/* Unpacks one member of an archive into `dest` (created), hashing on the way. */
+enum kva_status kva_fetch_unpack(const char *archive, const char *member,
+                                 const char *dest, int64_t *bytes, uint8_t sha256[32],
+                                 struct kva_error *err);
+
+#endif
