@@ -68,7 +68,7 @@ struct kva_kv_bytes {
     uint64_t peak_bytes;      /* largest alloc + meta since creation */
     uint64_t entries_kept;    /* live entries over all KV heads */
     uint64_t entries_masked;  /* held but unreadable */
-    uint64_t copied_bytes;    /* moved by keep, fork and trim since creation */
+    uint64_t copied_bytes;    /* moved by every operation but append since creation */
     uint64_t row_bytes;       /* (dim_k + dim_v) * element */
 };
 
