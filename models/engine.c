@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* engine.c - the step over rows: linear layers once for all rows, attention per session.
+ *
+ * Rows of many sessions are stacked (ruling R4). In each layer the rows are processed in
+ * chunks:
+ *
+ *     h = RMS(x);  k, v = W h;  rotate k;  append k, v to each session's store
+ *     q = W h;  rotate q;  push to the query window;  attend, per session over its own
+ * pages x += Wo att;  x += down(silu(gate RMS(x)) * up RMS(x))
+ *
+ * Append first, attend second: new entries are read back from the pages, one code path.
+ * In the last layer only rows whose logits are wanted go on behind the append; rows of
+ * the query window still give their q. A row's result depends on its own session only, so
+ * dropping rows changes no bit. A session that fails is marked, its entries of this step
+ * are dropped and its rows leave the step at the end of the layer. */
+#include "models/model_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Rows whose logits are held at once: enough to read the output matrix once for a wave.
+ */
+#define LOGIT_ROWS 64
+
+static size_t min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- workspace
+ * ------------------------------------------------------------------------- */
+
+struct slab {
+    uint8_t *base; /* NULL: only measuring */
+    size_t used;
+};
+
+static void *take(struct slab *s, size_t count, size_t size)
+{
+    size_t at = s->used;
+
+    s->used += (count * size + 63) / 64 * 64;
+    return s->base ? s->base + at : NULL;
+}
+
+static void lay_out(struct kva_step_state *st, struct slab *s, size_t n, size_t chunk,
+                    size_t logits)
+{
+    const struct kva_arch *a = &st->m->arch;
+    const size_t f = sizeof(float), d = (size_t)a->dim, heads = (size_t)a->heads,
+                 kv = (size_t)a->kv_heads, hd = (size_t)a->head_dim,
+                 vd = (size_t)a->v_dim;
+
+    st->run = take(s, n, sizeof *st->run);
+    st->row_of = take(s, n, sizeof *st->row_of);
+    st->pos = take(s, n, sizeof *st->pos);
+    st->ids = take(s, n, sizeof *st->ids);
+    st->x = take(s, n * d, f);
+    st->cs = take(s, n * hd, f);
+    st->sel = take(s, chunk, sizeof *st->sel);
+    st->sel_pos = take(s, chunk, sizeof *st->sel_pos);
+    st->sel_cs = take(s, chunk * hd, f);
+    st->xs = take(s, chunk * d, f);
+    st->h = take(s, chunk * d, f);
+    st->q = take(s, chunk * heads * hd, f);
+    st->k = take(s, chunk * kv * hd, f);
+    st->v = take(s, chunk * kv * vd, f);
+    st->att = take(s, chunk * heads * vd, f);
+    st->o = take(s, chunk * d, f);
+    st->gate = take(s, chunk * (size_t)a->ffn, f);
+    st->up = take(s, chunk * (size_t)a->ffn, f);
+    st->logits = take(s, logits * (size_t)a->vocab, f);
+}
+
+static enum kva_status reserve(struct kva_step_state *st, int n, int n_logits,
+                               struct kva_error *err)
+{
+    size_t chunk = min_size((size_t)n, KVA_CHUNK),
+           logits = min_size((size_t)n_logits, LOGIT_ROWS);
+    struct slab s = {0};
+
+    lay_out(st, &s, (size_t)n, chunk, logits);
+    if (s.used > st->slab_bytes) {
+        uint8_t *slab = kva_aligned(s.used);
+
+        if (!slab)
+            return KVA_FAIL(err, KVA_ENOMEM,
+                            "out of memory for the activations of %d rows", n);
+        free(st->slab);
+        st->slab = slab;
+        st->slab_bytes = s.used;
+    }
+    s = (struct slab){.base = st->slab};
+    lay_out(st, &s, (size_t)n, chunk, logits);
+    st->chunk = (int)chunk;
+    st->chunk_logits = (int)logits;
+    return KVA_OK;
+}
+
+/* ---- begin
+ * -------------------------------------------------------------------------------- */
+
+static enum kva_status check_row(const struct kva_model *m, const struct kva_row *row,
+                                 int i, struct kva_error *err)
+{
+    if (!row->session || row->session->m != m)
+        return KVA_FAIL(err, KVA_EINVALID, "row %d has no session of this model", i);
+    if (row->token < 0 || row->token >= m->arch.vocab)
+        return KVA_FAIL(err, KVA_EINVALID, "row %d: token %d, vocabulary %d", i,
+                        row->token, m->arch.vocab);
+    if (row->logits && row->target >= m->arch.vocab)
+        return KVA_FAIL(err, KVA_EINVALID, "row %d: target %d, vocabulary %d", i,
+                        row->target, m->arch.vocab);
+    return KVA_OK;
+}
+
+/* Takes the rows [i, i + n) of one session, unless it has failed or would leave its
+ * context. */
+static void take_run(struct kva_step_state *st, int i, int n)
+{
+    struct kva_session *s = st->rows[i].session;
+    struct kva_step_run *run;
+
+    if (s->error.code != KVA_OK)
+        return;
+    if ((int64_t)s->seen + n > st->m->arch.ctx_train) {
+        KVA_FAIL(&s->error, KVA_ETRUNCATED,
+                 "%d tokens after %d do not fit the context of %d", n, s->seen,
+                 st->m->arch.ctx_train);
+        return;
+    }
+    run = &st->run[st->runs++];
+    *run = (struct kva_step_run){.session = s, .row0 = st->live, .n = n, .pos0 = s->seen};
+    for (int j = 0; j < n; j++, st->live++) {
+        st->row_of[st->live] = i + j;
+        st->pos[st->live] = s->seen + j;
+        st->ids[st->live] = st->rows[i + j].token;
+    }
+}
+
+static void clear_result(struct kva_row *row)
+{
+    row->argmax = -1;
+    row->nll = 0.0;
+    row->finite = false;
+}
+
+enum kva_status kva_step_begin(struct kva_model *m, struct kva_row *rows, int n,
+                               struct kva_step_state **out, struct kva_error *err)
+{
+    struct kva_step_state *st = &m->step;
+    int n_logits = 0;
+    enum kva_status rc = KVA_OK;
+
+    if (st->active)
+        return KVA_FAIL(err, KVA_EINVALID, "a step of this model is already in flight");
+    if (n < 1)
+        return KVA_FAIL(err, KVA_EINVALID, "a step of %d rows", n);
+    for (int i = 0; i < n; i++) {
+        KVA_TRY(check_row(m, &rows[i], i, err));
+        n_logits += rows[i].logits;
+        clear_result(&rows[i]);
+    }
+    st->m = m;
+    KVA_TRY(reserve(st, n, n_logits, err));
+    st->rows = rows;
+    st->live = st->runs = st->next_layer = 0;
+    st->cs_for = NULL;
+    for (int i = 0, j; i < n && rc == KVA_OK; i = j) {
+        for (j = i + 1; j < n && rows[j].session == rows[i].session;)
+            j++;
+        if (rows[i].session->in_step)
+            rc = KVA_FAIL(err, KVA_EINVALID,
+                          "row %d: rows of a session must stand together", i);
+        rows[i].session->in_step = true;
+        if (rc == KVA_OK)
+            take_run(st, i, j - i);
+    }
+    /* from here on the mark belongs to the sessions that take part */
+    for (int i = 0; i < n; i++)
+        rows[i].session->in_step = false;
+    if (rc != KVA_OK)
+        return rc;
+    for (int i = 0; i < st->runs; i++)
+        st->run[i].session->in_step = true;
+    if (st->live)
+        m->ops->embed(m->ops, m->arch.tok_embd, st->ids, st->live, m->arch.embd_scale,
+                      st->x);
+    st->active = true;
+    *out = st;
+    return KVA_OK;
+}
+
+/* ---- one layer
+ * ------------------------------------------------------------------------------ */
+
+/* The part of a run inside rows [r0, r0 + c): first row and count. */
+static int overlap(const struct kva_step_run *run, int r0, int c, int *first)
+{
+    int lo = run->row0 > r0 ? run->row0 : r0;
+    int hi = run->row0 + run->n < r0 + c ? run->row0 + run->n : r0 + c;
+
+    *first = lo;
+    return hi > lo ? hi - lo : 0;
+}
+
+static void append_rows(struct kva_step_state *st, int layer, int r0, int c)
+{
+    const struct kva_arch *a = &st->m->arch;
+    const int kw = a->kv_heads * a->head_dim, vw = a->kv_heads * a->v_dim;
+
+    for (int i = 0; i < st->runs; i++) {
+        struct kva_session *s = st->run[i].session;
+        struct kva_error why = {0};
+        int first, n = overlap(&st->run[i], r0, c, &first);
+
+        if (!n || s->error.code != KVA_OK)
+            continue;
+        size_t at = (size_t)(first - r0);
+        if (kva_kvstore_append(s->store, layer, st->k + at * (size_t)kw, kw,
+                               st->v + at * (size_t)vw, vw, st->pos + first, n,
+                               &why) != KVA_OK)
+            kva_session_fail(s, &why, st->run[i].pos0);
+    }
+}
+
+/* Is row r (of `run`) one of the last q_window rows of its session's part of the step? */
+static bool in_window(const struct kva_step_run *run, int r)
+{
+    return r >= run->row0 + run->n - run->session->q_window;
+}
+
+/* Lists the rows of [r0, r0 + c) that go on: all, or in the last layer those whose logits
+ * or (when with_window) whose queries are wanted. */
+static int select_rows(struct kva_step_state *st, int r0, int c, bool last,
+                       bool with_window)
+{
+    int m = 0;
+
+    for (int i = 0; i < st->runs; i++) {
+        int first, n = overlap(&st->run[i], r0, c, &first);
+
+        for (int r = first; r < first + n; r++)
+            if (!last || st->rows[st->row_of[r]].logits ||
+                (with_window && in_window(&st->run[i], r)))
+                st->sel[m++] = r;
+    }
+    return m;
+}
+
+static void push_queries(struct kva_step_state *st, int layer, int m)
+{
+    const size_t width = (size_t)st->m->arch.heads * (size_t)st->m->arch.head_dim;
+
+    for (int i = 0, j = 0; i < st->runs; i++) {
+        struct kva_step_run *run = &st->run[i];
+
+        for (; j < m && st->sel[j] < run->row0 + run->n; j++)
+            if (run->session->error.code == KVA_OK && in_window(run, st->sel[j]))
+                kva_session_push_query(run->session, layer, st->pos[st->sel[j]],
+                                       st->q + (size_t)j * width);
+    }
+}
+
+/* In the last layer: keeps only the rows whose logits are wanted. Returns how many. */
+static int keep_logit_rows(struct kva_step_state *st, int m)
+{
+    const size_t width = (size_t)st->m->arch.heads * (size_t)st->m->arch.head_dim;
+    int to = 0;
+
+    for (int j = 0; j < m; j++) {
+        if (!st->rows[st->row_of[st->sel[j]]].logits)
+            continue;
+        if (to != j) {
+            st->sel[to] = st->sel[j];
+            memcpy(st->q + (size_t)to * width, st->q + (size_t)j * width,
+                   width * sizeof *st->q);
+        }
+        to++;
+    }
+    return to;
+}
+
+/* Attention of the m selected rows; sel_pos holds their positions. */
+static void attend(struct kva_step_state *st, int layer, int m)
+{
+    const struct kva_arch *a = &st->m->arch;
+    const int qw = a->heads * a->head_dim, ow = a->heads * a->v_dim;
+
+    for (int i = 0, j = 0; i < st->runs && j < m; i++) {
+        struct kva_session *s = st->run[i].session;
+        struct kva_kv_view view;
+        int first = j;
+
+        while (j < m && st->sel[j] < st->run[i].row0 + st->run[i].n)
+            j++;
+        if (j == first)
+            continue;
+        if (s->error.code !=
+            KVA_OK) { /* its entries are gone; whatever comes out is not read */
+            memset(st->att + (size_t)first * (size_t)ow, 0,
+                   (size_t)(j - first) * (size_t)ow * sizeof *st->att);
+            continue;
+        }
+        kva_kvstore_view(s->store, layer, &view);
+        st->m->ops->attend(st->m->ops,
+                           &(struct kva_attn){.kv = &view,
+                                              .q = st->q + (size_t)first * (size_t)qw,
+                                              .pos = st->sel_pos + first,
+                                              .rows = j - first,
+                                              .heads = a->heads,
+                                              .q_stride = qw,
+                                              .scale = a->score_scale,
+                                              .out = st->att + (size_t)first * (size_t)ow,
+                                              .out_stride = ow});
+    }
+}
+
+static void norm_rows(struct kva_step_state *st, const float *x, const float *w, int rows)
+{
+    const struct kva_arch *a = &st->m->arch;
+
+    if (w)
+        st->m->ops->rmsnorm(st->m->ops, x, w, a->eps, rows, a->dim, st->h);
+    else
+        memcpy(st->h, x, (size_t)rows * (size_t)a->dim * sizeof *x);
+}
+
+/* x += (o, normed when the layer has a norm on the branch) */
+static void add_branch(struct kva_step_state *st, float *x, const float *w, int rows)
+{
+    const struct kva_arch *a = &st->m->arch;
+
+    if (w)
+        st->m->ops->rmsnorm(st->m->ops, st->o, w, a->eps, rows, a->dim, st->o);
+    st->m->ops->add(st->m->ops, x, st->o, (size_t)rows * (size_t)a->dim);
+}
+
+static void ffn(struct kva_step_state *st, const struct kva_layer *l, float *x, int rows)
+{
+    struct kva_ops *ops = st->m->ops;
+
+    norm_rows(st, x, l->ffn_norm, rows);
+    ops->matmul(ops, l->gate, st->h, rows, st->gate, l->ffn);
+    ops->matmul(ops, l->up, st->h, rows, st->up, l->ffn);
+    ops->silu_mul(ops, st->gate, st->up, (size_t)rows * (size_t)l->ffn, st->gate);
+    ops->matmul(ops, l->down, st->gate, rows, st->o, st->m->arch.dim);
+    add_branch(st, x, l->post_ffn_norm, rows);
+}
+
+static void layer_chunk(struct kva_step_state *st, int layer, int r0, int c)
+{
+    const struct kva_arch *a = &st->m->arch;
+    const struct kva_layer *l = &a->layer[layer];
+    struct kva_ops *ops = st->m->ops;
+    const int kw = a->kv_heads * a->head_dim, vw = a->kv_heads * a->v_dim,
+              qw = a->heads * a->head_dim, half = l->n_rot / 2;
+    const bool last = layer == a->layers - 1;
+    const size_t d = (size_t)a->dim, rot = (size_t)l->n_rot;
+    float *x = st->x + (size_t)r0 * d, *cs = st->cs + (size_t)r0 * rot;
+    int m;
+
+    norm_rows(st, x, l->attn_norm, c);
+    ops->matmul(ops, l->k, st->h, c, st->k, kw);
+    ops->matmul(ops, l->v, st->h, c, st->v, vw);
+    ops->rope(ops, st->k, kw, c, a->kv_heads, a->head_dim, cs, half);
+    append_rows(st, layer, r0, c);
+
+    m = select_rows(st, r0, c, last, true);
+    if (!m)
+        return;
+    if (m < c) { /* the selected rows move up; sel[j] - r0 >= j */
+        for (int j = 0; j < m; j++) {
+            size_t from = (size_t)(st->sel[j] - r0);
+
+            memmove(st->h + (size_t)j * d, st->h + from * d, d * sizeof *st->h);
+            memcpy(st->sel_cs + (size_t)j * rot, cs + from * rot, rot * sizeof *cs);
+        }
+        cs = st->sel_cs;
+    }
+    ops->matmul(ops, l->q, st->h, m, st->q, qw);
+    ops->rope(ops, st->q, qw, m, a->heads, a->head_dim, cs, half);
+    push_queries(st, layer, m);
+    if (last)
+        m = keep_logit_rows(st, m);
+    if (!m)
+        return;
+    for (int j = 0; j < m; j++)
+        st->sel_pos[j] = st->pos[st->sel[j]];
+    if (m < c) {
+        for (int j = 0; j < m; j++)
+            memcpy(st->xs + (size_t)j * d, st->x + (size_t)st->sel[j] * d, d * sizeof *x);
+        x = st->xs;
+    }
+    attend(st, layer, m);
+    ops->matmul(ops, l->o, st->att, m, st->o, a->dim);
+    add_branch(st, x, l->post_attn_norm, m);
+    ffn(st, l, x, m);
+    for (int j = 0; m < c && j < m; j++)
+        memcpy(st->x + (size_t)st->sel[j] * d, st->xs + (size_t)j * d, d * sizeof *x);
+}
+
+/* Rows of failed sessions leave; the others close up. */
+static void remove_failed(struct kva_step_state *st)
+{
+    const size_t d = (size_t)st->m->arch.dim;
+    int runs = 0, live = 0;
+
+    for (int i = 0; i < st->runs; i++) {
+        struct kva_step_run run = st->run[i];
+        size_t n = (size_t)run.n;
+
+        if (run.session->error.code != KVA_OK) {
+            run.session->in_step = false;
+            continue;
+        }
+        if (run.row0 != live) {
+            memmove(st->x + (size_t)live * d, st->x + (size_t)run.row0 * d,
+                    n * d * sizeof *st->x);
+            memmove(st->pos + live, st->pos + run.row0, n * sizeof *st->pos);
+            memmove(st->row_of + live, st->row_of + run.row0, n * sizeof *st->row_of);
+            run.row0 = live;
+            st->cs_for = NULL;
+        }
+        live += run.n;
+        st->run[runs++] = run;
+    }
+    st->live = live;
+    st->runs = runs;
+}
+
+enum kva_status kva_step_layer(struct kva_step_state *st, int layer,
+                               struct kva_error *err)
+{
+    struct kva_ops *ops = st->m->ops;
+    const struct kva_layer *l;
+
+    if (!st->active || layer != st->next_layer || layer >= st->m->arch.layers)
+        return KVA_FAIL(err, KVA_EINVALID, "layer %d of a step that is at layer %d",
+                        layer, st->next_layer);
+    l = &st->m->arch.layer[layer];
+    if (st->live && (!st->cs_for || st->cs_for->inv_freq != l->inv_freq ||
+                     st->cs_for->n_rot != l->n_rot || st->cs_for->mscale != l->mscale)) {
+        ops->rope_table(ops, st->pos, st->live, l->inv_freq, l->n_rot / 2, l->mscale,
+                        st->cs);
+        st->cs_for = l;
+    }
+    for (int r0 = 0; r0 < st->live; r0 += st->chunk)
+        layer_chunk(st, layer, r0, st->live - r0 < st->chunk ? st->live - r0 : st->chunk);
+    remove_failed(st);
+    st->next_layer++;
+    return KVA_OK;
+}
+
+/* ---- head
+ * ------------------------------------------------------------------------------------ */
+
+/* Logits of the m rows in sel; raw_of[j] >= 0 says where row j's logits go. */
+static void head_rows(struct kva_step_state *st, int m, const int *rank, float *raw)
+{
+    const struct kva_arch *a = &st->m->arch;
+    struct kva_ops *ops = st->m->ops;
+    const size_t d = (size_t)a->dim, v = (size_t)a->vocab;
+
+    for (int j = 0; j < m; j++)
+        memcpy(st->xs + (size_t)j * d, st->x + (size_t)st->sel[j] * d, d * sizeof *st->x);
+    norm_rows(st, st->xs, a->out_norm, m);
+    ops->matmul(ops, a->lm_head, st->h, m, st->logits, a->vocab);
+    for (int j = 0; j < m; j++) {
+        struct kva_row *row = &st->rows[st->row_of[st->sel[j]]];
+        const float *logits = st->logits + (size_t)j * v;
+
+        ops->logits_stats(ops, logits, a->vocab, row->target, &row->argmax, &row->nll,
+                          &row->finite);
+        if (raw)
+            memcpy(raw + (size_t)rank[j] * v, logits, v * sizeof *raw);
+    }
+}
+
+static void run_head(struct kva_step_state *st, float *raw)
+{
+    int rank[LOGIT_ROWS]; /* of the row among all rows that want logits */
+    int m = 0, next = 0, seen_rank = 0;
+
+    for (int r = 0; r < st->live; r++) {
+        if (!st->rows[st->row_of[r]].logits)
+            continue;
+        for (; next < st->row_of[r]; next++)
+            seen_rank += st->rows[next].logits;
+        st->sel[m] = r;
+        rank[m++] = seen_rank;
+        if (m == st->chunk_logits) {
+            head_rows(st, m, rank, raw);
+            m = 0;
+        }
+    }
+    if (m)
+        head_rows(st, m, rank, raw);
+}
+
+enum kva_status kva_step_end(struct kva_step_state *st, float *raw_logits,
+                             struct kva_error *err)
+{
+    if (!st->active || st->next_layer != st->m->arch.layers)
+        return KVA_FAIL(err, KVA_EINVALID, "the head of a step that is at layer %d of %d",
+                        st->next_layer, st->m->arch.layers);
+    run_head(st, raw_logits);
+    for (int i = 0; i < st->runs; i++) {
+        struct kva_step_run *run = &st->run[i];
+        struct kva_session *s = run->session;
+        struct kva_error why = {0};
+
+        s->in_step = false;
+        for (int r = run->row0; r < run->row0 + run->n; r++) {
+            const struct kva_row *row = &st->rows[st->row_of[r]];
+
+            if (row->logits && !row->finite)
+                KVA_FAIL(&why, KVA_ENONFINITE, "a logit at position %d is not finite",
+                         st->pos[r]);
+        }
+        if (why.code == KVA_OK) {
+            s->seen = run->pos0 + run->n;
+            continue;
+        }
+        kva_session_fail(s, &why, run->pos0);
+        for (int r = run->row0; r < run->row0 + run->n; r++)
+            clear_result(&st->rows[st->row_of[r]]);
+    }
+    st->active = false;
+    return KVA_OK;
+}
+
+void kva_step_cancel(struct kva_step_state *st)
+{
+    if (!st || !st->active)
+        return;
+    for (int i = 0; i < st->runs; i++) {
+        kva_session_undo(st->run[i].session, st->run[i].pos0);
+        st->run[i].session->in_step = false;
+    }
+    st->active = false;
+}
+
+/* ---- whole steps
+ * ------------------------------------------------------------------------------- */
+
+enum kva_status kva_step(struct kva_model *m, struct kva_row *rows, int n,
+                         float *raw_logits, struct kva_error *err)
+{
+    struct kva_step_state *st;
+    enum kva_status rc;
+
+    KVA_TRY(kva_step_begin(m, rows, n, &st, err));
+    for (int l = 0; l < m->arch.layers; l++)
+        KVA_GO(kva_step_layer(st, l, err));
+    KVA_GO(kva_step_end(st, raw_logits, err));
+    return KVA_OK;
+out:
+    kva_step_cancel(st);
+    return rc;
+}
+
+enum kva_status kva_prefill(struct kva_model *m, struct kva_session *s,
+                            const int32_t *ids, int n, int chunk, struct kva_row *last,
+                            struct kva_error *err)
+{
+    struct kva_row *rows;
+    enum kva_status rc = KVA_OK;
+
+    if (chunk < 1)
+        chunk = KVA_CHUNK;
+    rows = kva_calloc(min_size((size_t)chunk, n > 0 ? (size_t)n : 1), sizeof *rows);
+    if (!rows)
+        return KVA_FAIL(err, KVA_ENOMEM, "out of memory for %d rows", chunk);
+    for (int at = 0; at < n; at += chunk) {
+        int c = n - at < chunk ? n - at : chunk;
+        bool end = at + c == n;
+
+        for (int i = 0; i < c; i++)
+            rows[i] = (struct kva_row){.session = s,
+                                       .token = ids[at + i],
+                                       .logits = last && end && i == c - 1,
+                                       .target = -1};
+        KVA_GO(kva_step(m, rows, c, NULL, err));
+        if (s->error.code != KVA_OK) {
+            rc = s->error.code;
+            if (err && err->code == KVA_OK)
+                *err = s->error;
+            goto out;
+        }
+        if (end && last)
+            *last = rows[c - 1];
+    }
+out:
+    free(rows);
+    return rc;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* model_impl.h - what a model and a session are made of (internal to models/).
+ *
+ * The model owns the weights, the mapping they may point into, and the activations of the
+ * one step that can be in flight. A session owns its store and its query window; it
+ * points at its model. */
+#ifndef KVA_MODEL_IMPL_H
+#define KVA_MODEL_IMPL_H
+
+#include "models/arch.h"
+#include "models/builtin.h"
+
+/* Rows of one session, standing together in the step. */
+struct kva_step_run {
+    struct kva_session *session;
+    int row0, n;  /* among the live rows */
+    int32_t pos0; /* position of the first row */
+};
+
+/* Activations are row-major. x holds the residual stream of every live row; the other
+ * buffers hold one chunk of rows, so that a step over a whole prompt needs no more than
+ * its hidden states. */
+struct kva_step_state {
+    struct kva_model *m;
+    bool active;
+    int next_layer;
+    struct kva_row *rows;
+    int live, chunk, chunk_logits;
+    struct kva_step_run *run; /* [runs] dead ones are removed after each layer */
+    int runs;
+    int *row_of;        /* [live] index into rows */
+    int32_t *pos, *ids; /* [live] */
+    float *x;           /* [live][dim] */
+    float *cs;          /* [live][n_rot] cos, sin pairs of cs_for */
+    const struct kva_layer *cs_for;
+    int *sel;         /* [chunk] rows that go on behind the append */
+    int32_t *sel_pos; /* [chunk] */
+    float *sel_cs;    /* [chunk][head_dim] */
+    float *xs, *h, *q, *k, *v, *att, *o, *gate, *up; /* [chunk][width] */
+    float *logits;                                   /* [chunk_logits][vocab] */
+    uint8_t *slab;                                   /* all of the above */
+    size_t slab_bytes;
+};
+
+struct kva_model {
+    struct kva_model_info info;
+    struct kva_ops *ops;
+    struct kva_arch arch;
+    struct kva_gguf *gguf; /* the mapping; NULL for computed weights */
+    struct kva_buf file;   /* a file built in memory */
+    struct kva_retrieval computed;
+    struct kva_tokenizer *tok;
+    const struct kva_chat *chat;
+    char *path;
+    bool sha256_known;
+    struct kva_step_state step;
+};
+
+/* The last q_window post-RoPE queries of one layer: entry i (0 = oldest) in slot
+ * (start + i) % q_window, positions ascending. */
+struct kva_query_ring {
+    int start, count;
+};
+
+struct kva_session {
+    struct kva_model *m;
+    struct kva_kvstore *store;
+    int32_t seen;
+    int q_window;
+    float *q;                    /* [layers][q_window][heads * head_dim] */
+    int32_t *q_pos;              /* [layers][q_window] */
+    struct kva_query_ring *ring; /* [layers] */
+    bool in_step;
+    struct kva_error error;
+};
+
+/* A GGUF file in memory, which the model takes over on success. */
+enum kva_status kva_model_from_bytes(struct kva_buf *file, const char *name,
+                                     const struct kva_model_opts *opts,
+                                     struct kva_model **m, struct kva_error *err);
+/* builtin:retrieval with another rotary base (0: its own): broken on purpose, for tests.
+ */
+enum kva_status kva_model_retrieval(double theta, const struct kva_model_opts *opts,
+                                    struct kva_model **m, struct kva_error *err);
+/* Appends one query row to a layer's window; the oldest goes when it is full. */
+void kva_session_push_query(struct kva_session *s, int layer, int32_t pos,
+                            const float *q);
+/* Drops what a step that will not finish has appended from pos0 on. */
+void kva_session_undo(struct kva_session *s, int32_t pos0);
+/* Marks the session failed and drops the entries of the step that failed, from pos0 on.
+ */
+void kva_session_fail(struct kva_session *s, const struct kva_error *why, int32_t pos0);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* session.c - one timeline: a KV store, how many tokens it saw, and its last queries.
+ *
+ * Positions are tokens seen, never entries held: a session that lost entries goes on
+ * where it was. The query window is a ring per layer of the last post-RoPE queries. It
+ * shrinks when the session is rewound, since what was overwritten is gone, and it is
+ * turned into ascending order in place when a scorer asks. A failed session stays failed.
+ */
+#include "models/model_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t query_width(const struct kva_session *s)
+{
+    return (size_t)s->m->arch.heads * (size_t)s->m->arch.head_dim;
+}
+
+static float *layer_queries(const struct kva_session *s, int layer)
+{
+    return s->q + (size_t)layer * (size_t)s->q_window * query_width(s);
+}
+
+static int32_t *layer_positions(const struct kva_session *s, int layer)
+{
+    return s->q_pos + (size_t)layer * (size_t)s->q_window;
+}
+
+/* A session without a store. */
+static enum kva_status new_session(struct kva_model *m,
+                                   const struct kva_session_opts *opts,
+                                   struct kva_session **out, struct kva_error *err)
+{
+    struct kva_session *s;
+    size_t layers = (size_t)m->arch.layers;
+
+    if (opts->q_window < 0)
+        return KVA_FAIL(err, KVA_EINVALID, "a query window of %d tokens", opts->q_window);
+    s = kva_calloc(1, sizeof *s);
+    if (!s)
+        goto nomem;
+    s->m = m;
+    s->q_window = opts->q_window;
+    if (s->q_window) {
+        size_t rows = layers * (size_t)s->q_window;
+
+        s->ring = kva_calloc(layers, sizeof *s->ring);
+        s->q_pos = kva_calloc(rows, sizeof *s->q_pos);
+        s->q = kva_calloc(rows * query_width(s), sizeof *s->q);
+        if (!s->ring || !s->q_pos || !s->q)
+            goto nomem;
+    }
+    *out = s;
+    return KVA_OK;
+nomem:
+    kva_session_free(s);
+    return KVA_FAIL(err, KVA_ENOMEM,
+                    "out of memory for a session with %d queries a layer",
+                    opts->q_window);
+}
+
+enum kva_status kva_session_new(struct kva_model *m, const struct kva_session_opts *opts,
+                                struct kva_session **out, struct kva_error *err)
+{
+    const struct kva_arch *a = &m->arch;
+    struct kva_kvshape shape = {.layers = a->layers,
+                                .kv_heads = a->kv_heads,
+                                .dim_k = a->head_dim,
+                                .dim_v = a->v_dim,
+                                .type = opts->kv};
+    struct kva_session *s = NULL;
+    enum kva_status rc;
+
+    if (strcmp(m->ops->numerics, "ref") == 0)
+        shape.type = KVA_F32;
+    else if (opts->kv != KVA_F16 && opts->kv != KVA_F32)
+        return KVA_FAIL(err, KVA_EINVALID, "a cache of type %s; f16 or f32",
+                        kva_type_name((uint32_t)opts->kv));
+    KVA_GO(new_session(m, opts, &s, err));
+    KVA_GO(kva_kvstore_new(m->ops, &shape, opts->page_cap, opts->mode, &s->store, err));
+    *out = s;
+    return KVA_OK;
+out:
+    kva_session_free(s);
+    return rc;
+}
+
+static enum kva_status status_of(const struct kva_session *s, struct kva_error *err)
+{
+    if (s->error.code != KVA_OK && err && err->code == KVA_OK)
+        *err = s->error;
+    return s->error.code;
+}
+
+enum kva_status kva_session_fork(const struct kva_session *src,
+                                 const struct kva_keep *keep,
+                                 const struct kva_session_opts *opts,
+                                 struct kva_session **dst, struct kva_error *err)
+{
+    struct kva_session *s = NULL;
+    size_t width = query_width(src);
+    enum kva_status rc;
+
+    if (src->in_step)
+        return KVA_FAIL(err, KVA_EINVALID, "a session cannot be copied inside a step");
+    KVA_GO(status_of(src, err));
+    KVA_GO(new_session(src->m, opts, &s, err));
+    KVA_GO(
+        kva_kvstore_fork(src->store, keep, opts->page_cap, opts->mode, &s->store, err));
+    s->seen = src->seen;
+    for (int l = 0; s->q_window && src->q_window && l < s->m->arch.layers; l++) {
+        const struct kva_query_ring *r = &src->ring[l];
+        int skip = r->count > s->q_window ? r->count - s->q_window : 0;
+
+        for (int i = skip; i < r->count; i++) {
+            size_t slot = (size_t)((r->start + i) % src->q_window);
+
+            kva_session_push_query(s, l, layer_positions(src, l)[slot],
+                                   layer_queries(src, l) + slot * width);
+        }
+    }
+    *dst = s;
+    return KVA_OK;
+out:
+    kva_session_free(s);
+    return rc;
+}
+
+void kva_session_free(struct kva_session *s)
+{
+    if (!s)
+        return;
+    kva_kvstore_free(s->store);
+    free(s->q);
+    free(s->q_pos);
+    free(s->ring);
+    free(s);
+}
+
+struct kva_kvstore *kva_session_store(struct kva_session *s)
+{
+    return s->store;
+}
+
+int32_t kva_session_seen(const struct kva_session *s)
+{
+    return s->seen;
+}
+
+const struct kva_error *kva_session_error(const struct kva_session *s)
+{
+    return &s->error;
+}
+
+uint64_t kva_session_window_bytes(const struct kva_session *s)
+{
+    return (uint64_t)s->m->arch.layers * (uint64_t)s->q_window *
+           (query_width(s) * sizeof *s->q + sizeof *s->q_pos);
+}
+
+static void drop_queries(struct kva_session *s, int32_t from)
+{
+    for (int l = 0; s->q_window && l < s->m->arch.layers; l++) {
+        struct kva_query_ring *r = &s->ring[l];
+
+        while (r->count &&
+               layer_positions(s, l)[(r->start + r->count - 1) % s->q_window] >= from)
+            r->count--;
+    }
+}
+
+enum kva_status kva_session_rewind(struct kva_session *s, int32_t seen,
+                                   struct kva_error *err)
+{
+    if (s->in_step)
+        return KVA_FAIL(err, KVA_EINVALID, "a session cannot be rewound inside a step");
+    KVA_TRY(status_of(s, err));
+    if (seen < 0 || seen > s->seen)
+        return KVA_FAIL(err, KVA_EINVALID, "cannot rewind to %d of %d tokens", seen,
+                        s->seen);
+    if (seen == s->seen)
+        return KVA_OK;
+    KVA_TRY(kva_kvstore_rewind(s->store, seen, err));
+    drop_queries(s, seen);
+    s->seen = seen;
+    return KVA_OK;
+}
+
+void kva_session_undo(struct kva_session *s, int32_t pos0)
+{
+    struct kva_error err = {0};
+
+    if (kva_kvstore_rewind(s->store, pos0, &err) != KVA_OK && s->error.code == KVA_OK)
+        s->error = err;
+    drop_queries(s, pos0);
+}
+
+void kva_session_fail(struct kva_session *s, const struct kva_error *why, int32_t pos0)
+{
+    if (s->error.code == KVA_OK)
+        s->error = *why;
+    kva_session_undo(s, pos0);
+}
+
+void kva_session_push_query(struct kva_session *s, int layer, int32_t pos, const float *q)
+{
+    struct kva_query_ring *r = &s->ring[layer];
+    size_t width = query_width(s), slot = (size_t)((r->start + r->count) % s->q_window);
+
+    if (r->count == s->q_window)
+        r->start = (r->start + 1) % s->q_window;
+    else
+        r->count++;
+    layer_positions(s, layer)[slot] = pos;
+    memcpy(layer_queries(s, layer) + slot * width, q, width * sizeof *q);
+}
+
+static void reverse(float *q, int32_t *pos, size_t width, int lo, int hi)
+{
+    for (hi--; lo < hi; lo++, hi--) {
+        float *a = q + (size_t)lo * width, *b = q + (size_t)hi * width;
+        int32_t p = pos[lo];
+
+        pos[lo] = pos[hi];
+        pos[hi] = p;
+        for (size_t i = 0; i < width; i++) {
+            float t = a[i];
+
+            a[i] = b[i];
+            b[i] = t;
+        }
+    }
+}
+
+/* Queries of a layer in ascending order of position, the ring rotated in place. */
+static int queries(void *ctx, int layer, const float **q, const int32_t **q_pos)
+{
+    struct kva_session *s = ctx;
+    struct kva_query_ring *r = &s->ring[layer];
+    float *rows = layer_queries(s, layer);
+    int32_t *pos = layer_positions(s, layer);
+    size_t width = query_width(s);
+
+    if (r->start) {
+        reverse(rows, pos, width, 0, r->start);
+        reverse(rows, pos, width, r->start, s->q_window);
+        reverse(rows, pos, width, 0, s->q_window);
+        r->start = 0;
+    }
+    *q = rows;
+    *q_pos = pos;
+    return r->count;
+}
+
+void kva_session_decide_in(struct kva_session *s, struct kva_decide_in *in)
+{
+    in->ops = s->m->ops;
+    in->store = s->store;
+    in->heads = s->m->arch.heads;
+    in->head_dim = s->m->arch.head_dim;
+    in->v_dim = s->m->arch.v_dim;
+    in->scale = s->m->arch.score_scale;
+    in->queries = s->q_window ? queries : NULL;
+    in->queries_ctx = s;
+}
