@@ -51,6 +51,8 @@ struct kva_suite {
     struct kva_suite_task *tasks; int n_tasks;
     struct kva_suite_cell *cells; int n_cells;
     int duplicates_dropped;
+    int *excluded; int n_excluded; /* cells removed by each `exclude` object */
+    int limit;                     /* --limit, 0: none */
     struct kva_arena arena;
 };
 struct kva_suite_opts {

@@ -1,0 +1,676 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* suite.c - reads a suite file: JSON, --set, the lists of models, methods, tasks and
+ * budgets.
+ *
+ * Form: reports.md 8.1 as ruled in R22. All errors of a file are collected with line,
+ * column and JSON pointer. suite_values.c reads single values, suite_expand.c makes the
+ * cells. */
+#include "runner/suite_internal.h"
+
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *kva_enforce_name(enum kva_enforce e)
+{
+    static const char *const names[] = {"dense", "physical", "mask"};
+
+    return names[e];
+}
+
+const char *kva_visibility_name(enum kva_visibility v)
+{
+    static const char *const names[] = {"agnostic", "aware", "full"};
+
+    return names[v];
+}
+
+/* ---- --set KEY=VALUE
+ * ---------------------------------------------------------------------- */
+
+/* What a shell user means by a,b,c: a list. A piece such as "kernel=7" belongs to the
+ * method or task before it; budgets are all of that form and always stand alone. */
+static json_t *split_list(const char *value, bool budgets)
+{
+    json_t *list = json_array();
+    const char *from = value;
+
+    for (const char *p = value;; p++) {
+        if (*p == ',' && !budgets) {
+            size_t word = strcspn(p + 1, "=:,/@+");
+
+            if (p[1 + word] == '=')
+                continue;
+        }
+        if (*p == ',' || *p == '\0') {
+            json_array_append_new(list, json_stringn(from, (size_t)(p - from)));
+            from = p + 1;
+        }
+        if (*p == '\0')
+            break;
+    }
+    if (json_array_size(list) == 1) {
+        json_t *only = json_incref(json_array_get(list, 0));
+
+        json_decref(list);
+        return only;
+    }
+    return list;
+}
+
+static json_t *set_value(const char *key, const char *value)
+{
+    static const char *const lists[] = {
+        "models",        "methods",     "tasks",         "budgets", "schedules",
+        "enforce",       "visibility",  "numerics",      "kv",      "matrix.model",
+        "matrix.method", "matrix.task", "matrix.budget", NULL};
+    json_t *v = json_loads(value, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+
+    if (v)
+        return v;
+    for (int i = 0; lists[i]; i++)
+        if (strcmp(lists[i], key) == 0)
+            return split_list(value, strstr(key, "budget") != NULL);
+    return json_string(value);
+}
+
+/* Puts `value` (taken) where the dotted path says, making objects on the way. */
+static bool set_path(json_t *root, const char *path, json_t *value, char ptr[SX_PTR])
+{
+    json_t *at = root;
+    char name[64], base[SX_PTR] = "";
+    int64_t index;
+
+    for (;;) {
+        size_t n = strcspn(path, ".");
+        bool last = path[n] == '\0';
+        json_t *next;
+
+        if (n == 0 || n >= sizeof name)
+            break;
+        memcpy(name, path, n);
+        name[n] = '\0';
+        sx_join(ptr, base, name);
+        memcpy(base, ptr, SX_PTR);
+        if (json_is_array(at)) {
+            if (!kva_parse_i64(name, &index) || index < 0 ||
+                (size_t)index >= json_array_size(at))
+                break;
+            if (last)
+                return json_array_set_new(at, (size_t)index, value) == 0;
+            next = json_array_get(at, (size_t)index);
+        } else {
+            if (!json_is_object(at))
+                break;
+            if (last)
+                return json_object_set_new(at, name, value) == 0;
+            next = json_object_get(at, name);
+            if (!next) {
+                json_object_set_new(at, name, json_object());
+                next = json_object_get(at, name);
+            }
+        }
+        at = next;
+        path += n + 1;
+    }
+    json_decref(value);
+    return false;
+}
+
+static void apply_sets(struct sx *x)
+{
+    x->set_ptr = kva_calloc((size_t)x->opts->n_set + 1, SX_PTR);
+    if (!x->set_ptr) {
+        x->nomem = true;
+        return;
+    }
+    for (int i = 0; i < x->opts->n_set; i++) {
+        const char *arg = x->opts->set[i], *eq = strchr(arg, '=');
+        char key[SX_PTR];
+
+        if (!eq || eq == arg || (size_t)(eq - arg) >= sizeof key) {
+            kva_buf_printf(x->report, "--set %s: is not KEY=VALUE\n", arg);
+            x->n_errors++;
+            continue;
+        }
+        memcpy(key, arg, (size_t)(eq - arg));
+        key[eq - arg] = '\0';
+        if (!set_path(x->root, key, set_value(key, eq + 1), x->set_ptr[i])) {
+            x->set_ptr[i][0] = '\0';
+            kva_buf_printf(x->report, "--set %s: the suite has no place '%s'\n", arg,
+                           key);
+            x->n_errors++;
+        }
+    }
+}
+
+/* ---- lists
+ * ----------------------------------------------------------------------------------- */
+
+/* Elements of a key that may hold one value or a list. */
+static size_t list_size(json_t *v)
+{
+    return json_is_array(v) ? json_array_size(v) : v ? 1 : 0;
+}
+
+static json_t *list_at(json_t *v, size_t i, const char *base, char ptr[SX_PTR])
+{
+    if (!json_is_array(v)) {
+        snprintf(ptr, SX_PTR, "%s", base);
+        return v;
+    }
+    sx_join_at(ptr, base, i);
+    return json_array_get(v, i);
+}
+
+static json_t *required_list(struct sx *x, const char *key, char ptr[SX_PTR])
+{
+    json_t *v = json_object_get(x->root, key);
+
+    sx_join(ptr, "", key);
+    if (!v)
+        sx_bad(x, "", false, "%s is missing", key);
+    else if (json_is_array(v) && json_array_size(v) == 0)
+        sx_bad(x, ptr, false, "the list is empty");
+    return v;
+}
+
+static void read_model(struct sx *x, json_t *v, const char *ptr)
+{
+    static const char *const keys[] = {"id", "path", "chat", NULL};
+    struct kva_suite_model *m = &x->s->models[x->s->n_models];
+    const char *where;
+    struct kva_error err = {0};
+    enum kva_status rc;
+    char at[SX_PTR];
+
+    snprintf(at, sizeof at, "%s", ptr);
+    if (json_is_object(v)) {
+        char *path = sx_string(x, v, ptr, "path");
+
+        sx_keys(x, v, ptr, keys);
+        m->id = sx_string(x, v, ptr, "id");
+        m->chat = sx_string(x, v, ptr, "chat");
+        if (!m->id && !json_object_get(v, "id"))
+            sx_bad(x, ptr, false, "id is missing");
+        where = path ? path : m->id;
+        sx_join(at, ptr, path ? "path" : "id");
+    } else if (json_is_string(v)) {
+        where = m->id = sx_str(x, json_string_value(v));
+    } else {
+        sx_bad(x, ptr, false, "must be a model name or an object, not %s", sx_type(v));
+        return;
+    }
+    if (!m->id || !where)
+        return;
+    for (int i = 0; i < x->s->n_models; i++)
+        if (strcmp(x->s->models[i].id, m->id) == 0)
+            sx_bad(x, at, false, "model '%s' is listed twice", m->id);
+    rc = kva_models_resolve(where, x->dir, &m->path, m->chat ? NULL : &m->chat,
+                            &x->s->arena, &err);
+    if (rc == KVA_EIO)
+        m->why_missing = sx_str(x, err.text);
+    else if (rc != KVA_OK)
+        sx_bad(x, at, false, "%s", err.text);
+    if (m->chat && !kva_chat_by_name(m->chat)) {
+        const char *near = kva_nearest(m->chat, kva_chat_names());
+
+        sx_join(at, ptr, "chat");
+        sx_bad(x, at, false, "unknown chat family '%s'%s%s%s", m->chat,
+               near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    }
+    x->s->n_models++;
+}
+
+static void read_method(struct sx *x, json_t *v, const char *ptr)
+{
+    static const char *const keys[] = {"id", "spec", NULL};
+    struct sx_method *m = &x->methods[x->n_methods];
+    char at[SX_PTR];
+
+    snprintf(at, sizeof at, "%s", ptr);
+    if (json_is_object(v)) {
+        sx_keys(x, v, ptr, keys);
+        m->id = sx_string(x, v, ptr, "id");
+        m->text = sx_string(x, v, ptr, "spec");
+        sx_join(at, ptr, m->text ? "spec" : "id");
+        if (!m->id && !m->text) {
+            if (!json_object_get(v, "id") && !json_object_get(v, "spec"))
+                sx_bad(x, ptr, false, "id is missing");
+            return;
+        }
+        if (!m->text)
+            m->text = m->id;
+        if (!m->id)
+            m->id = m->text;
+    } else if (json_is_string(v) && json_string_length(v)) {
+        m->id = m->text = sx_str(x, json_string_value(v));
+    } else {
+        sx_bad(x, ptr, false, "must be a method or an object {id, spec}, not %s",
+               json_is_string(v) ? "an empty string" : sx_type(v));
+        return;
+    }
+    for (int i = 0; i < x->n_methods; i++)
+        if (strcmp(x->methods[i].id, m->id) == 0)
+            sx_bad(x, at, false, "method '%s' is listed twice", m->id);
+    m->ptr = sx_str(x, at);
+    m->dense = strcmp(m->text, "dense") == 0;
+    m->blind = strcmp(m->text, "blind") == 0;
+    m->spec = sx_alloc(x, (size_t)x->schedules.n, sizeof m->spec[0]);
+    if (!m->spec)
+        return;
+    for (int i = 0; i < x->schedules.n; i++) {
+        struct kva_schedule sched;
+        struct kva_method parsed;
+        struct kva_error err = {0};
+
+        if (kva_schedule_parse(x->schedules.v[i], &sched, NULL) != KVA_OK)
+            continue;
+        if (kva_method_parse(m->text, &sched, &parsed, &err) != KVA_OK) {
+            if (x->schedules.n > 1)
+                kva_context(&err, "schedule %s", x->schedules.v[i]);
+            sx_bad(x, at, false, "%s", err.text);
+            break;
+        }
+        m->spec[i] = sx_str(x, parsed.spec);
+    }
+    x->n_methods++;
+}
+
+/* One task at one length. The task is opened to find errors in it, then closed. */
+static void add_task(struct sx *x, const char *id, const struct kva_suite_task *like,
+                     const char *ptr)
+{
+    struct kva_suite_task *t = &x->s->tasks[x->s->n_tasks];
+    struct kva_task *opened;
+    struct kva_error err = {0};
+    enum kva_status rc;
+
+    *t = *like;
+    t->id = sx_str(x, id);
+    for (int i = 0; i < x->s->n_tasks; i++)
+        if (strcmp(x->s->tasks[i].id, id) == 0) {
+            sx_bad(x, ptr, false, "task '%s' is listed twice", id);
+            return;
+        }
+    rc = kva_task_open(id, &t->opts, &opened, &err);
+    if (rc == KVA_OK)
+        kva_task_close(opened);
+    else if (rc == KVA_ENOMEM)
+        x->nomem = true;
+    else
+        sx_bad(x, ptr, false, "%s", err.text);
+    x->s->n_tasks++;
+}
+
+static void read_task(struct sx *x, json_t *v, const char *ptr)
+{
+    static const char *const keys[] = {"id",       "ctx",   "profile",        "dialect",
+                                       "haystack", "words", "max_new_tokens", "seed",
+                                       NULL};
+    struct kva_suite_task t;
+    json_t *ctx;
+    char *id, at[SX_PTR], base[SX_PTR];
+    const char *own;
+
+    memset(&t, 0, sizeof t);
+    t.opts.seed = x->seed;
+    t.opts.dialect = x->dialect;
+    t.opts.haystack = x->haystack;
+    t.opts.words = x->words;
+    t.opts.max_new_tokens = x->max_new_tokens;
+    t.opts.base_dir = sx_str(x, x->dir);
+    t.profile = x->profile;
+    if (json_is_string(v)) {
+        add_task(x, json_string_value(v), &t, ptr);
+        return;
+    }
+    if (!json_is_object(v)) {
+        sx_bad(x, ptr, false, "must be a task or an object, not %s", sx_type(v));
+        return;
+    }
+    sx_keys(x, v, ptr, keys);
+    id = sx_string(x, v, ptr, "id");
+    if ((own = sx_string(x, v, ptr, "profile")))
+        t.profile = sx_str(x, own);
+    if ((own = sx_string(x, v, ptr, "dialect")))
+        t.opts.dialect = own;
+    if ((own = sx_string(x, v, ptr, "haystack")))
+        t.opts.haystack = own;
+    if ((own = sx_string(x, v, ptr, "words")))
+        t.opts.words = own;
+    t.opts.max_new_tokens =
+        (int)sx_int(x, v, ptr, "max_new_tokens", 1, 1 << 20, t.opts.max_new_tokens);
+    t.opts.seed =
+        (uint64_t)sx_int(x, v, ptr, "seed", 0, INT64_MAX / 2, (int64_t)t.opts.seed);
+    if (!id) {
+        if (!json_object_get(v, "id"))
+            sx_bad(x, ptr, false, "id is missing");
+        return;
+    }
+    ctx = json_object_get(v, "ctx");
+    if (!ctx) {
+        sx_join(at, ptr, "id");
+        add_task(x, id, &t, at);
+        return;
+    }
+    sx_join(base, ptr, "ctx");
+    if (strchr(id, '@'))
+        sx_bad(x, base, true, "the id '%s' already names a length", id);
+    for (size_t i = 0; i < list_size(ctx); i++) {
+        json_t *e = list_at(ctx, i, base, at);
+        char full[300];
+
+        if (!json_is_integer(e) || json_integer_value(e) < 1 ||
+            json_integer_value(e) > 1 << 24) {
+            sx_bad(x, at, false,
+                   "must be a length in tokens, a whole number of at least 1");
+            continue;
+        }
+        snprintf(full, sizeof full, "%s@%lld", id, (long long)json_integer_value(e));
+        add_task(x, full, &t, at);
+    }
+}
+
+static size_t count_tasks(json_t *tasks)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < list_size(tasks); i++) {
+        json_t *t = json_is_array(tasks) ? json_array_get(tasks, i) : tasks;
+        size_t k = list_size(json_object_get(t, "ctx"));
+
+        n += k ? k : 1;
+    }
+    return n;
+}
+
+static void read_lists(struct sx *x)
+{
+    json_t *models, *methods, *tasks, *budgets;
+    char base[SX_PTR], ptr[SX_PTR];
+
+    models = required_list(x, "models", base);
+    x->s->models = sx_alloc(x, list_size(models), sizeof x->s->models[0]);
+    for (size_t i = 0; i < list_size(models) && !x->nomem; i++) {
+        json_t *e = list_at(models, i, base, ptr);
+
+        read_model(x, e, ptr);
+    }
+    methods = required_list(x, "methods", base);
+    x->methods = sx_alloc(x, list_size(methods), sizeof x->methods[0]);
+    for (size_t i = 0; i < list_size(methods) && !x->nomem; i++) {
+        json_t *e = list_at(methods, i, base, ptr);
+
+        read_method(x, e, ptr);
+    }
+    tasks = required_list(x, "tasks", base);
+    x->s->tasks = sx_alloc(x, count_tasks(tasks), sizeof x->s->tasks[0]);
+    for (size_t i = 0; i < list_size(tasks) && !x->nomem; i++) {
+        json_t *e = list_at(tasks, i, base, ptr);
+
+        read_task(x, e, ptr);
+    }
+    budgets = json_object_get(x->root, "budgets");
+    x->budgets = sx_alloc(x, list_size(budgets), sizeof x->budgets[0]);
+    for (size_t i = 0; i < list_size(budgets) && !x->nomem; i++) {
+        json_t *e = list_at(budgets, i, "/budgets", ptr);
+
+        if (sx_budget(x, e, ptr, &x->budgets[x->n_budgets].b)) {
+            kva_budget_text(&x->budgets[x->n_budgets].b, x->budgets[x->n_budgets].text);
+            x->n_budgets++;
+        }
+    }
+}
+
+/* ---- axes and defaults
+ * ------------------------------------------------------------------------ */
+
+static struct sx_axis read_axis(struct sx *x, const char *key, const char *def,
+                                const char *const *known, const char *const *later)
+{
+    json_t *v = json_object_get(x->root, key);
+    struct sx_axis a;
+    char base[SX_PTR], ptr[SX_PTR];
+    const char *near;
+
+    sx_join(base, "", key);
+    if (!v) {
+        a.v = sx_alloc(x, 1, sizeof a.v[0]);
+        a.n = 1;
+        if (a.v)
+            a.v[0] = sx_str(x, def);
+        return a;
+    }
+    a = sx_strings(x, v, base);
+    for (int i = 0; i < a.n; i++) {
+        bool found = false;
+
+        if (json_is_array(v))
+            sx_join_at(ptr, base, (size_t)i);
+        else
+            snprintf(ptr, sizeof ptr, "%s", base);
+        if (!known) {
+            struct kva_schedule s;
+            struct kva_error err = {0};
+
+            if (kva_schedule_parse(a.v[i], &s, &err) != KVA_OK)
+                sx_bad(x, ptr, false, "%s", err.text);
+            continue;
+        }
+        for (int k = 0; known[k]; k++)
+            found = found || strcmp(known[k], a.v[i]) == 0;
+        for (int k = 0; !found && later[k]; k++)
+            if (strcmp(later[k], a.v[i]) == 0) {
+                sx_bad(x, ptr, false, "%s '%s' is not built yet", key, a.v[i]);
+                found = true;
+            }
+        if (found)
+            continue;
+        near = kva_nearest(a.v[i], known);
+        sx_bad(x, ptr, false, "unknown %s '%s'%s%s%s", key, a.v[i],
+               near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    }
+    return a;
+}
+
+static void read_defaults(struct sx *x)
+{
+    static const char *const keys[] = {"seed",     "reps",    "n",       "max_attempts",
+                                       "perf",     "profile", "dialect", "max_new_tokens",
+                                       "haystack", "words",   NULL};
+    json_t *d = json_object_get(x->root, "defaults");
+
+    x->seed = 42;
+    x->def = (struct sx_set){.n = 50, .reps = 1, .perf = 0, .max_attempts = 2};
+    if (d && !json_is_object(d)) {
+        sx_bad(x, "/defaults", false, "must be an object, not %s", sx_type(d));
+        return;
+    }
+    if (d) {
+        sx_keys(x, d, "/defaults", keys);
+        x->seed = (uint64_t)sx_int(x, d, "/defaults", "seed", 0, INT64_MAX / 2, 42);
+        x->def.n = (int)sx_int(x, d, "/defaults", "n", 1, 1 << 24, 50);
+        x->def.reps = (int)sx_int(x, d, "/defaults", "reps", 1, 1000, 1);
+        x->def.perf = (int)sx_int(x, d, "/defaults", "perf", 0, 1 << 24, 0);
+        x->def.max_attempts = (int)sx_int(x, d, "/defaults", "max_attempts", 1, 100, 2);
+        x->max_new_tokens =
+            (int)sx_int(x, d, "/defaults", "max_new_tokens", 1, 1 << 20, 0);
+        x->profile = sx_string(x, d, "/defaults", "profile");
+        x->dialect = sx_string(x, d, "/defaults", "dialect");
+        x->haystack = sx_string(x, d, "/defaults", "haystack");
+        x->words = sx_string(x, d, "/defaults", "words");
+    }
+    x->def.perf = (int)sx_int(x, x->root, "", "perf", 0, 1 << 24, x->def.perf);
+}
+
+static void read_top(struct sx *x)
+{
+    static const char *const keys[] = {
+        "schema",    "name",    "label",      "defaults", "models",    "methods", "tasks",
+        "budgets",   "matrix",  "exclude",    "include",  "overrides", "dense",   "blind",
+        "schedules", "enforce", "visibility", "numerics", "kv",        "perf",    NULL};
+    static const char *const enforce[] = {"physical", "mask", NULL};
+    static const char *const enforce_later[] = {"fakekey", "padded", "union", "qhead",
+                                                NULL};
+    static const char *const visibility[] = {"agnostic", "aware", "full", NULL};
+    static const char *const numerics[] = {"f32", "ref", NULL};
+    static const char *const numerics_later[] = {"bf16x3", "bf16", NULL};
+    static const char *const kv[] = {"f16", "f32", NULL};
+    static const char *const none[] = {NULL};
+
+    sx_keys(x, x->root, "", keys);
+    if (!json_object_get(x->root, "schema"))
+        sx_bad(x, "", false, "schema is missing; this program reads \"schema\": 1");
+    else
+        sx_int(x, x->root, "", "schema", 1, 1, 1);
+    x->s->name = sx_string(x, x->root, "", "name");
+    x->s->note = sx_string(x, x->root, "", "label");
+    x->dense = sx_flag(x, x->root, "", "dense", true);
+    x->blind = sx_flag(x, x->root, "", "blind", true);
+    x->schedules = read_axis(x, "schedules", "oneshot", NULL, none);
+    x->enforce = read_axis(x, "enforce", "physical", enforce, enforce_later);
+    x->visibility = read_axis(x, "visibility", "agnostic", visibility, none);
+    x->numerics = read_axis(x, "numerics", "f32", numerics, numerics_later);
+    x->kv = read_axis(x, "kv", "f16", kv, none);
+    read_defaults(x);
+}
+
+/* ---- entry
+ * -------------------------------------------------------------------------------------
+ */
+
+static void report_dups(struct sx *x)
+{
+    for (size_t i = 0; i < x->pos.n_dups; i++) {
+        const struct kva_jsonpos_dup *d = &x->pos.dups[i];
+
+        kva_buf_printf(x->report, "%s:%d:%d: %s: key is there twice, first in line %d\n",
+                       x->name, d->line, d->col, d->pointer, d->first_line);
+        x->n_errors++;
+    }
+}
+
+static enum kva_status resolve_text(struct sx *x, struct kva_error *err)
+{
+    char *dump = json_dumps(x->root, JSON_COMPACT);
+    struct kva_buf canon;
+    enum kva_status rc;
+
+    if (!dump)
+        return KVA_FAIL(err, KVA_ENOMEM, "out of memory");
+    kva_buf_init(&canon, 0);
+    rc = kva_json_canonical(dump, &canon, err);
+    free(dump);
+    if (rc == KVA_OK)
+        rc = kva_buf_status(&canon, err);
+    if (rc == KVA_OK)
+        x->s->text = sx_str(x, canon.data);
+    kva_buf_release(&canon);
+    return rc;
+}
+
+static const char *suite_name(const char *path, char out[128])
+{
+    const char *slash = strrchr(path, '/');
+    size_t n;
+
+    path = slash ? slash + 1 : path;
+    n = strlen(path);
+    if (n > 5 && strcmp(path + n - 5, ".json") == 0)
+        n -= 5;
+    snprintf(out, 128, "%.*s", (int)n, path);
+    return out;
+}
+
+enum kva_status kva_suite_parse(const char *text, const char *name, const char *dir,
+                                const struct kva_suite_opts *opts, struct kva_suite *s,
+                                struct kva_buf *report, struct kva_error *err)
+{
+    static const struct kva_suite_opts no_opts;
+    struct sx x;
+    json_error_t je;
+    char base[128];
+    enum kva_status rc = KVA_OK;
+
+    memset(&x, 0, sizeof x);
+    memset(s, 0, sizeof *s);
+    kva_arena_init(&s->arena);
+    x.name = name;
+    x.dir = dir;
+    x.opts = opts ? opts : &no_opts;
+    x.s = s;
+    x.report = report;
+    x.root = json_loads(text, 0, &je);
+    if (!x.root) {
+        kva_buf_printf(report, "%s:%d:%d: %s\n", name, je.line, je.column, je.text);
+        return KVA_FAIL(err, KVA_EINVALID, "%s: 1 error", name);
+    }
+    KVA_GO(kva_jsonpos_scan(text, strlen(text), &x.pos, err));
+    if (!json_is_object(x.root)) {
+        sx_bad(&x, "", false, "must be an object, not %s", sx_type(x.root));
+    } else {
+        report_dups(&x);
+        apply_sets(&x);
+        if (!x.nomem)
+            read_top(&x);
+        if (!x.nomem)
+            read_lists(&x);
+        if (!x.nomem)
+            sx_expand(&x);
+    }
+    s->path = sx_str(&x, name);
+    if (!s->name)
+        s->name = sx_str(&x, suite_name(name, base));
+    s->limit = x.opts->limit;
+    if (x.nomem)
+        rc = KVA_FAIL(err, KVA_ENOMEM, "out of memory while reading %s", name);
+    else if (x.n_errors)
+        rc = KVA_FAIL(err, KVA_EINVALID, "%s: %d error%s", name, x.n_errors,
+                      x.n_errors == 1 ? "" : "s");
+    else
+        rc = resolve_text(&x, err);
+    if (rc == KVA_OK && x.nomem)
+        rc = KVA_FAIL(err, KVA_ENOMEM, "out of memory while reading %s", name);
+out:
+    json_decref(x.root);
+    kva_jsonpos_release(&x.pos);
+    free(x.set_ptr);
+    free(x.cells);
+    return rc;
+}
+
+enum kva_status kva_suite_load(const char *path, const struct kva_suite_opts *opts,
+                               struct kva_suite *s, struct kva_buf *report,
+                               struct kva_error *err)
+{
+    struct kva_buf text;
+    char *copy = NULL;
+    enum kva_status rc;
+
+    memset(s, 0, sizeof *s);
+    kva_buf_init(&text, 0);
+    KVA_GO(kva_read_file(path, 64 << 20, &text, err));
+    if (memchr(text.data, '\0', text.len)) {
+        rc = KVA_FAIL(err, KVA_EFORMAT, "%s: is not a text file", path);
+        goto out;
+    }
+    copy = strdup(path);
+    if (!copy) {
+        rc = KVA_FAIL(err, KVA_ENOMEM, "out of memory");
+        goto out;
+    }
+    rc = kva_suite_parse(text.data ? text.data : "", path, dirname(copy), opts, s, report,
+                         err);
+out:
+    free(copy);
+    kva_buf_release(&text);
+    return rc;
+}
+
+void kva_suite_release(struct kva_suite *s)
+{
+    kva_arena_release(&s->arena);
+    memset(s, 0, sizeof *s);
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* suite_values.c - typed values of a suite file, and the report of what is wrong with
+ * them. */
+#include "runner/suite_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Errors in a value that came from --set are placed at that argument, all others in the
+ * file. */
+void sx_bad(struct sx *x, const char *ptr, bool at_key, const char *fmt, ...)
+{
+    struct kva_jsonpos_at at = kva_jsonpos_find(&x->pos, ptr);
+    va_list ap;
+    int from_set = -1;
+
+    for (int i = 0; x->set_ptr && i < x->opts->n_set; i++) {
+        size_t n = strlen(x->set_ptr[i]);
+
+        if (n && strncmp(x->set_ptr[i], ptr, n) == 0 && (ptr[n] == '/' || ptr[n] == '\0'))
+            from_set = i;
+    }
+    x->n_errors++;
+    if (from_set >= 0)
+        kva_buf_printf(x->report, "--set %s: ", x->opts->set[from_set]);
+    else
+        kva_buf_printf(x->report, "%s:%d:%d: ", x->name,
+                       at_key && at.key_line ? at.key_line : at.line,
+                       at_key && at.key_line ? at.key_col : at.col);
+    if (ptr[0])
+        kva_buf_printf(x->report, "%s: ", ptr);
+    va_start(ap, fmt);
+    kva_buf_vprintf(x->report, fmt, ap);
+    va_end(ap);
+    kva_buf_putc(x->report, '\n');
+}
+
+void sx_join(char out[SX_PTR], const char *base, const char *key)
+{
+    size_t n = (size_t)snprintf(out, SX_PTR, "%s/", base);
+
+    for (; *key && n + 3 < SX_PTR; key++) {
+        if (*key == '~' || *key == '/') {
+            out[n++] = '~';
+            out[n++] = *key == '~' ? '0' : '1';
+        } else {
+            out[n++] = *key;
+        }
+    }
+    if (n < SX_PTR)
+        out[n] = '\0';
+}
+
+void sx_join_at(char out[SX_PTR], const char *base, size_t i)
+{
+    if (snprintf(out, SX_PTR, "%s/%zu", base, i) >= SX_PTR)
+        out[SX_PTR - 1] = '\0';
+}
+
+char *sx_str(struct sx *x, const char *s)
+{
+    static char empty[1];
+    char *copy = kva_arena_strdup(&x->s->arena, s);
+
+    if (!copy) {
+        x->nomem = true;
+        return empty;
+    }
+    return copy;
+}
+
+void *sx_alloc(struct sx *x, size_t count, size_t size)
+{
+    void *p = kva_arena_alloc(&x->s->arena, count ? count : 1, size);
+
+    if (!p)
+        x->nomem = true;
+    return p;
+}
+
+const char *sx_type(json_t *v)
+{
+    switch (json_typeof(v)) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "a list";
+    case JSON_STRING:
+        return "a string";
+    case JSON_INTEGER:
+    case JSON_REAL:
+        return "a number";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return "true or false";
+    case JSON_NULL:
+        return "null";
+    }
+    return "something else";
+}
+
+void sx_keys(struct sx *x, json_t *o, const char *ptr, const char *const *known)
+{
+    const char *key;
+    json_t *v;
+
+    json_object_foreach(o, key, v)
+    {
+        const char *near;
+        char at[SX_PTR];
+        int i = 0;
+
+        (void)v;
+        if (key[0] == '/' && key[1] == '/')
+            continue;
+        while (known[i] && strcmp(known[i], key) != 0)
+            i++;
+        if (known[i])
+            continue;
+        sx_join(at, ptr, key);
+        near = kva_nearest(key, known);
+        if (near && kva_edit_distance(near, key) <= 2)
+            sx_bad(x, at, true, "unknown key; did you mean '%s'?", near);
+        else
+            sx_bad(x, at, true, "unknown key");
+    }
+}
+
+int64_t sx_int(struct sx *x, json_t *o, const char *ptr, const char *key, int64_t min,
+               int64_t max, int64_t def)
+{
+    json_t *v = json_object_get(o, key);
+    char at[SX_PTR];
+    double d;
+
+    if (!v)
+        return def;
+    sx_join(at, ptr, key);
+    d = json_number_value(v);
+    if (!json_is_number(v) || d != floor(d)) {
+        sx_bad(x, at, false, "must be a whole number, not %s",
+               json_is_number(v) ? "a fraction" : sx_type(v));
+        return def;
+    }
+    if (d < (double)min || d > (double)max) {
+        sx_bad(x, at, false, "%.17g is not in %lld..%lld", d, (long long)min,
+               (long long)max);
+        return def;
+    }
+    return json_is_integer(v) ? json_integer_value(v) : (int64_t)d;
+}
+
+char *sx_string(struct sx *x, json_t *o, const char *ptr, const char *key)
+{
+    json_t *v = json_object_get(o, key);
+    char at[SX_PTR];
+
+    if (!v || json_is_null(v))
+        return NULL;
+    sx_join(at, ptr, key);
+    if (!json_is_string(v)) {
+        sx_bad(x, at, false, "must be a string, not %s", sx_type(v));
+        return NULL;
+    }
+    if (!json_string_length(v)) {
+        sx_bad(x, at, false, "is empty");
+        return NULL;
+    }
+    return sx_str(x, json_string_value(v));
+}
+
+bool sx_flag(struct sx *x, json_t *o, const char *ptr, const char *key, bool def)
+{
+    json_t *v = json_object_get(o, key);
+    char at[SX_PTR];
+
+    if (!v)
+        return def;
+    if (json_is_boolean(v))
+        return json_is_true(v);
+    sx_join(at, ptr, key);
+    sx_bad(x, at, false, "must be true or false, not %s", sx_type(v));
+    return def;
+}
+
+struct sx_axis sx_strings(struct sx *x, json_t *v, const char *ptr)
+{
+    struct sx_axis a = {NULL, 0};
+    size_t n = json_is_array(v) ? json_array_size(v) : 1;
+
+    a.v = sx_alloc(x, n, sizeof a.v[0]);
+    if (!a.v)
+        return a;
+    for (size_t i = 0; i < n; i++) {
+        json_t *e = json_is_array(v) ? json_array_get(v, i) : v;
+        char at[SX_PTR];
+
+        snprintf(at, sizeof at, "%s", ptr);
+        if (json_is_array(v))
+            sx_join_at(at, ptr, i);
+        if (json_is_string(e) && json_string_length(e))
+            a.v[a.n++] = sx_str(x, json_string_value(e));
+        else
+            sx_bad(x, at, false, "must be a string, not %s",
+                   json_is_string(e) ? "an empty one" : sx_type(e));
+    }
+    if (json_is_array(v) && n == 0)
+        sx_bad(x, ptr, false, "the list is empty");
+    return a;
+}
+
+/* ---- budgets (ruling R15) ---- */
+
+static bool keep_value(struct sx *x, double v, const char *ptr, struct kva_budget *b)
+{
+    double bp = v * 10000;
+
+    if (!(v > 0) || v >= 1) {
+        if (v > 1 && v < 100)
+            sx_bad(x, ptr, false, "%.6g is not in (0,1); did you mean %.6g?", v, v / 100);
+        else if (v == 1)
+            sx_bad(x, ptr, false,
+                   "1 is not in (0,1); the full cache is the method dense");
+        else
+            sx_bad(x, ptr, false, "%.6g is not in (0,1)", v);
+        return false;
+    }
+    if (fabs(bp - round(bp)) > 1e-7 || round(bp) < 1) {
+        sx_bad(x, ptr, false, "%.10g has more than 4 decimals", v);
+        return false;
+    }
+    *b = (struct kva_budget){KVA_BUDGET_KEEP, (int64_t)round(bp)};
+    return true;
+}
+
+static bool count_value(struct sx *x, double v, const char *ptr,
+                        enum kva_budget_kind kind, struct kva_budget *b)
+{
+    if (v != floor(v) || v < 1 || v > 9007199254740992.0) {
+        sx_bad(x, ptr, false, "%.10g is not a whole number of at least 1", v);
+        return false;
+    }
+    *b = (struct kva_budget){kind, (int64_t)v};
+    return true;
+}
+
+static bool budget_of(struct sx *x, const char *kind, double v, const char *ptr,
+                      struct kva_budget *b)
+{
+    if (strcmp(kind, "keep") == 0)
+        return keep_value(x, v, ptr, b);
+    return count_value(
+        x, v, ptr, strcmp(kind, "tokens") == 0 ? KVA_BUDGET_TOKENS : KVA_BUDGET_BYTES, b);
+}
+
+static const char *const KINDS[] = {"keep", "tokens", "bytes", NULL};
+
+static bool known_kind(const char *kind)
+{
+    for (int i = 0; KINDS[i]; i++)
+        if (strcmp(KINDS[i], kind) == 0)
+            return true;
+    return false;
+}
+
+static bool budget_text(struct sx *x, const char *s, const char *ptr,
+                        struct kva_budget *b)
+{
+    const char *eq = strchr(s, '='), *near;
+    char kind[32];
+    double v;
+
+    snprintf(kind, sizeof kind, "%.*s", (int)strcspn(s, "="), s);
+    if (!known_kind(kind)) {
+        near = kva_nearest(kind, KINDS);
+        if (near)
+            sx_bad(x, ptr, false, "'%s' is no budget; did you mean '%s=...'?", s, near);
+        else
+            sx_bad(x, ptr, false,
+                   "'%s' is no budget; write keep=0.25, tokens=256 or bytes=1000000", s);
+        return false;
+    }
+    if (!eq || !kva_parse_f64(eq + 1, &v)) {
+        sx_bad(x, ptr, false, "'%s' has no number", s);
+        return false;
+    }
+    return budget_of(x, kind, v, ptr, b);
+}
+
+bool sx_budget(struct sx *x, json_t *v, const char *ptr, struct kva_budget *b)
+{
+    const char *kind = NULL, *key;
+    json_t *e, *value = NULL;
+    char at[SX_PTR];
+    int errors = x->n_errors;
+
+    if (json_is_string(v))
+        return budget_text(x, json_string_value(v), ptr, b);
+    if (!json_is_object(v)) {
+        sx_bad(x, ptr, false, "must be a budget such as {\"keep\": 0.25}, not %s",
+               sx_type(v));
+        return false;
+    }
+    sx_keys(x, v, ptr, KINDS);
+    if (x->n_errors > errors)
+        return false;
+    json_object_foreach(v, key, e)
+    {
+        if (key[0] == '/' && key[1] == '/')
+            continue;
+        if (kind) {
+            sx_bad(x, ptr, false, "has both %s and %s; a budget has one", kind, key);
+            return false;
+        }
+        kind = key;
+        value = e;
+    }
+    if (!kind) {
+        sx_bad(x, ptr, false, "must have one of keep, tokens, bytes");
+        return false;
+    }
+    sx_join(at, ptr, kind);
+    if (!json_is_number(value)) {
+        sx_bad(x, at, false, "must be a number, not %s", sx_type(value));
+        return false;
+    }
+    return budget_of(x, kind, json_number_value(value), at, b);
+}
+
+/* ---- patterns ---- */
+
+bool sx_glob(const char *p, const char *s)
+{
+    const char *star = NULL, *back = NULL;
+
+    while (*s) {
+        if (*p == '*') {
+            star = ++p;
+            back = s;
+        } else if (*p == '?' || *p == *s) {
+            p++;
+            s++;
+        } else if (star) {
+            p = star;
+            s = ++back;
+        } else {
+            return false;
+        }
+    }
+    while (*p == '*')
+        p++;
+    return *p == '\0';
+}
+
+int sx_task_ctx(const char *id, size_t *base_len)
+{
+    const char *at = strrchr(id, '@');
+    int64_t ctx;
+
+    *base_len = strlen(id);
+    if (!at || !kva_parse_i64(at + 1, &ctx) || ctx < 1 || ctx > INT32_MAX)
+        return 0;
+    *base_len = (size_t)(at - id);
+    return (int)ctx;
+}
+
+bool sx_task_match(const char *pattern, const char *id)
+{
+    size_t n;
+    char base[256];
+
+    if (sx_glob(pattern, id))
+        return true;
+    sx_task_ctx(id, &n);
+    if (strchr(pattern, '@') || n >= sizeof base)
+        return false;
+    memcpy(base, id, n);
+    base[n] = '\0';
+    return sx_glob(pattern, base);
+}
