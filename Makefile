@@ -112,3 +112,72 @@ test: $(O)/kvaudit $(TEST_BINS)
 	$(Q)B=$(B) KVAUDIT=$(B)/kvaudit tests/run.sh $(T)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
+
+golden: $(TEST_BINS)
+	$(Q)KVA_GOLDEN=1 B=$(B) KVAUDIT=$(B)/kvaudit tests/run.sh fast; git --no-pager diff --stat tests/golden
+
+lint: $(LIBS)
+	$(Q)B=$(B) tests/lint.sh
+
+format:
+	$(Q)git ls-files '*.c' '*.h' | xargs clang-format -i
+
+check: lint test
+	$(Q)$(MAKE) test T=fast SAN=address,undefined
+
+# ---- benchmarks: never timed tests, a table; PEERS=1 measures the peers in the same run ----
+$(B)/tests/bench/%: tests/bench/%.c $(LIBS)
+	$(call say,BENCH,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -Wno-missing-prototypes -o $@ $< $(LIBS) $(PKG_LIBS)
+
+BENCHES := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/bench_*.c))
+PEERS ?= 0
+bench: $(O)/kvaudit $(BENCHES)
+	$(Q)B=$(B) KVAUDIT=$(O)/kvaudit PEERS=$(PEERS) tests/bench/run.sh
+
+# ---- the two commands --------------------------------------------------------------------------
+deps:
+	$(Q).ci/deps.sh
+
+# deps first, in a make of its own: pkg-config may be among what it installs
+quickstart: deps
+	$(Q)$(MAKE) --no-print-directory -j2 all
+	$(Q)configs/quickstart.sh $(O)/kvaudit $(O)/quickstart
+
+smoke: deps
+	$(Q)$(MAKE) --no-print-directory -j2 all
+	$(Q)$(O)/kvaudit run configs/smoke.json --db $(O)/smoke.db && $(O)/kvaudit report --db $(O)/smoke.db
+
+install: $(O)/kvaudit
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
+	  $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/kvaudit
+	install -m 755 $(O)/kvaudit $(DESTDIR)$(PREFIX)/bin/kvaudit
+	$(O)/kvaudit help-man > $(DESTDIR)$(PREFIX)/share/man/man1/kvaudit.1
+	$(O)/kvaudit help-completion > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/kvaudit
+	install -m 644 configs/*.json $(DESTDIR)$(PREFIX)/share/kvaudit/
+
+coverage:
+	$(Q)$(MAKE) test T=fast O=$(O)/cov OPT="-O0 -g --coverage" LDFLAGS="--coverage"
+	$(Q)for m in $(MODULES); do printf '%-9s ' $$m; \
+	  find $(O)/cov -path "*plain/$$m*" -name '*.gcda' | xargs -r gcov -n 2>/dev/null | \
+	  awk -F'[:% ]+' '/^Lines executed/ {p += $$3 * $$5; n += $$5} END {printf "%.1f %% of %d lines\n", n ? p / n : 0, n}'; done
+
+dist:
+	git archive --prefix=kvaudit/ -o kvaudit.tar.gz HEAD
+
+clean:
+	rm -rf $(O)
+
+help:
+	@echo "make               the program, build/kvaudit"
+	@echo "make quickstart    packages, build, model file, a real leaderboard (minutes)"
+	@echo "make deps          install what is missing with the system's package manager"
+	@echo "make test          all tests; T=fast, T=slow, T=all or a path pattern; SAN=address,undefined"
+	@echo "make golden        rewrite expected files; review the diff like code"
+	@echo "make bench         speed and memory table; PEERS=1 measures the peers beside it"
+	@echo "make lint, format  include direction, symbols, banned calls, formatting; rewrite"
+	@echo "make check         lint, test, fast tests under sanitizers"
+	@echo "make install       PREFIX, DESTDIR: program, manual page, completion, configs"
+	@echo "make coverage, dist, clean"
+	@echo "O=DIR object directory, V=1 show commands"

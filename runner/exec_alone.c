@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* exec_alone.c - a cell by itself, in place: the only source of TTFT, decode speed and
+ * peak memory.
+ *
+ * TTFT runs from token ids to the first generated id: prefill, scoring, allocation,
+ * eviction, trim and question pass. The cache is cut in place, so the peak is what a
+ * server would hold. Witness on the CPU: the resident set of the process, its high-water
+ * mark reset before the cell (kernels.md 6). */
+#include "runner/exec_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int64_t status_kb(const char *key)
+{
+    FILE *f = fopen("/proc/self/status", "re");
+    char line[256];
+    int64_t kb = -1;
+    size_t n = strlen(key);
+
+    while (f != NULL && fgets(line, sizeof line, f) != NULL)
+        if (strncmp(line, key, n) == 0)
+            kb = strtoll(line + n, NULL, 10);
+    if (f != NULL)
+        (void)fclose(f);
+    return kb;
+}
+
+static int64_t rss_bytes(const char *key)
+{
+    int64_t kb = status_kb(key);
+
+    return kb < 0 ? -1 : kb * 1024;
+}
+
+static void reset_peak(void)
+{
+    FILE *f = fopen("/proc/self/clear_refs", "we");
+
+    if (f != NULL) {
+        (void)fputs("5", f);
+        (void)fclose(f);
+    }
+}
+
+static int by_ns(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+struct alone {
+    struct kva_run_cell rc;
+    uint64_t t0, prefill_ns, score_ns, evict_ns;
+    int n_cut;
+    uint64_t before_alloc;
+    int64_t rss0;
+    uint64_t scratch0;
+    struct kva_result *r;
+    const struct kva_unit_run *u;
+    int question;
+};
+
+static enum kva_status ended(void *ctx, struct kva_run_cell **cells, int n,
+                             struct kva_error *err)
+{
+    (void)ctx;
+    (void)cells;
+    (void)n;
+    (void)err;
+    return KVA_OK;
+}
+
+/* Prefill and decision of every schedule, in place. */
+static enum kva_status prefill_alone(struct kva_unit_run *u, struct alone *a,
+                                     const int32_t *ids, int n, struct kva_error *err)
+{
+    const struct kva_cell *cell = a->rc.cell;
+    struct kva_session *s = a->rc.session;
+    struct kva_row last = {.logits = a->rc.n_ids == 0, .target = -1};
+    struct kva_row *want = last.logits ? &last : NULL;
+    struct kva_decision d = {0};
+    struct kva_kv_bytes b;
+    uint64_t bad = 0, t;
+    enum kva_status rc = KVA_OK;
+
+    if (cell->schedule.kind == KVA_BLOCK && cell->method.scorer != NULL) {
+        KVA_GO(kva_block_prefill(u, s, cell, ids, n, a->rc.budget_total, &a->score_ns,
+                                 &a->evict_ns, want, err));
+        a->prefill_ns = kva_now_ns() - a->t0 - a->score_ns - a->evict_ns;
+        goto out;
+    }
+    if (n > 0)
+        KVA_GO(kva_prefill(u->model, s, ids, n, u->chunk, want, err));
+    *u->rows += n;
+    a->prefill_ns = kva_now_ns() - a->t0;
+    if (cell->method.scorer == NULL)
+        goto out;
+    kva_kvstore_bytes(kva_session_store(s), &b);
+    a->before_alloc = b.alloc_bytes;
+    t = kva_now_ns();
+    KVA_GO(kva_decide_own(s, &cell->method, a->rc.budget_total, cell->seed, n, false, &d,
+                          &bad, NULL, err));
+    a->score_ns = kva_now_ns() - t;
+    if (bad > 0) {
+        rc = KVA_FAIL(err, KVA_ENONFINITE, "%llu scores are not finite numbers",
+                      (unsigned long long)bad);
+        goto out;
+    }
+    t = kva_now_ns();
+    if (!d.nothing_to_do)
+        KVA_GO(kva_kvstore_keep(kva_session_store(s), &d.keep, err));
+    KVA_GO(kva_kvstore_trim(kva_session_store(s), err));
+    a->evict_ns = kva_now_ns() - t;
+out:
+    if (rc == KVA_OK && want != NULL) {
+        a->rc.next = last.argmax;
+        a->rc.first_ok = last.finite;
+    }
+    kva_decision_release(&d);
+    return rc;
+}
+
+/* Bit 16: the resident set agrees with the store's own account, max(2 MiB, 2 %). */
+static void witness(struct alone *a, struct kva_db_memory *m)
+{
+    int64_t rss = rss_bytes("VmRSS:"), account, slack;
+
+    if (rss < 0 || a->rss0 < 0)
+        return;
+    m->dev_delta_bytes = rss - a->rss0;
+    account = m->kv_alloc_bytes + m->kv_meta_bytes +
+              (int64_t)(kva_model_scratch_bytes(a->u->model) - a->scratch0);
+    slack = account / 50 > (2 << 20) ? account / 50 : (2 << 20);
+    if (a->rc.cell->enforce == KVA_PHYSICAL && m->dev_delta_bytes > account + slack)
+        m->audit |= 16;
+}
+
+static void timing_fill(struct alone *a, struct kva_db_timing *t)
+{
+    uint64_t sum = 0;
+    int n = a->rc.n_steps;
+
+    *t = (struct kva_db_timing){.exec = KVA_EXEC_ALONE,
+                                .prefill_ns = (int64_t)a->prefill_ns,
+                                .score_ns = (int64_t)a->score_ns,
+                                .evict_ns = (int64_t)a->evict_ns,
+                                .question_ns = (int64_t)a->rc.question_ns,
+                                .ttft_ns = (int64_t)(a->rc.first_ns - a->t0),
+                                .decode_ns = -1,
+                                .decode_p50_ns = -1,
+                                .decode_p99_ns = -1,
+                                .clock = "monotonic"};
+    if (n == 0)
+        return;
+    for (int i = 0; i < n; i++)
+        sum += a->rc.step_ns[i];
+    qsort(a->rc.step_ns, (size_t)n, sizeof *a->rc.step_ns, by_ns);
+    t->decode_ns = (int64_t)sum;
+    t->decode_p50_ns = (int64_t)a->rc.step_ns[n / 2];
+    t->decode_p99_ns = (int64_t)a->rc.step_ns[(n - 1) * 99 / 100];
+}
+
+enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job,
+                               struct kva_result *r, struct kva_error *err)
+{
+    const struct kva_cell *cell = &u->plan->cells[job->cell];
+    const struct kva_question *q = &u->questions[job->question];
+    const struct kva_prompt *p = &u->prompt;
+    struct alone a = {.r = r, .u = u, .question = job->question};
+    struct kva_run_cell *cells[1] = {&a.rc};
+    struct kva_session_opts o;
+    int32_t *ids = NULL;
+    bool block = cell->schedule.kind == KVA_BLOCK && cell->method.scorer != NULL;
+    int seen, n, window = 0, extra;
+    enum kva_status rc = KVA_OK;
+
+    r->unit = u->unit_no;
+    r->question = job->question;
+    r->idx = u->items[job->question].idx;
+    r->cell = job->cell;
+    r->rep = job->rep;
+    if (cell->method.blind) {
+        KVA_GO(kva_unit_blind(u, job->question, err));
+        q = &u->blind_questions[job->question];
+        p = &u->blind;
+    }
+    seen = cell->visibility == KVA_AWARE  ? q->n_visible
+           : cell->visibility == KVA_FULL ? (int)q->ids.n
+                                          : 0;
+    n = (int)p->context.n + seen;
+    r->n_ctx = (int)p->context.n;
+    r->n_question = (int)q->ids.n;
+    r->n_cut = n;
+    a.rc = (struct kva_run_cell){.cell = cell,
+                                 .ids = q->ids.id + seen,
+                                 .n_ids = (int)q->ids.n - seen,
+                                 .max_new = u->items[job->question].max_new_tokens,
+                                 .tok = q->tok,
+                                 .seed = cell->seed,
+                                 .timed = true};
+    if (n + a.rc.n_ids + a.rc.max_new > u->info->ctx_train) {
+        rc = KVA_FAIL(err, KVA_ETRUNCATED, "prompt exceeds the model's context of %d",
+                      u->info->ctx_train);
+        goto out;
+    }
+    ids = kva_calloc((size_t)n + 1, sizeof *ids);
+    a.rc.gen = kva_calloc((size_t)a.rc.max_new + 1, sizeof *a.rc.gen);
+    a.rc.step_ns = kva_calloc((size_t)a.rc.max_new + 1, sizeof *a.rc.step_ns);
+    if (ids == NULL || a.rc.gen == NULL || a.rc.step_ns == NULL) {
+        rc = KVA_FAIL(err, KVA_ENOMEM, "a prompt of %d tokens", n);
+        goto out;
+    }
+    memcpy(ids, p->context.id, p->context.n * sizeof *ids);
+    memcpy(ids + p->context.n, q->ids.id, (size_t)seen * sizeof *ids);
+    (void)kva_method_needs(&cell->method, &window);
+    a.rc.budget_total = kva_cell_total(u, cell, n);
+    extra = kva_extra_tokens(cell, a.rc.n_ids, 0, a.rc.max_new);
+    o = (struct kva_session_opts){
+        .kv = u->unit->kv,
+        .mode = cell->enforce == KVA_MASK ? KVA_KV_MASK : KVA_KV_PHYSICAL,
+        .page_cap = block ? kva_block_cap(u, cell, a.rc.budget_total, n, extra)
+                          : kva_page_cap(u->info, NULL, n, extra),
+        .q_window = window};
+    reset_peak();
+    a.rss0 = rss_bytes("VmRSS:");
+    a.scratch0 = kva_model_scratch_bytes(u->model);
+    a.t0 = kva_now_ns();
+    KVA_GO(kva_session_new(u->model, &o, &a.rc.session, err));
+    KVA_GO(prefill_alone(u, &a, ids, n, err));
+    r->kept_fnv = kva_kvstore_kept_fnv(kva_session_store(a.rc.session));
+    kva_memory_fill(u, a.rc.session, cell, n, a.rc.budget_total, a.before_alloc,
+                    cell->schedule.decode > 0 || cell->schedule.kind == KVA_BLOCK,
+                    &r->memory);
+    r->memory.exec = KVA_EXEC_ALONE;
+    witness(&a, &r->memory);
+    KVA_GO(kva_wave_run(u->model, cells, 1, u->chunk, u->opts->stop, ended, NULL, u->rows,
+                        err));
+    if (a.rc.failed.code != KVA_OK) {
+        rc = KVA_FAIL(err, a.rc.failed.code, "%s", a.rc.failed.text);
+        goto out;
+    }
+    r->memory.host_peak_bytes = rss_bytes("VmHWM:");
+    kva_memory_end(a.rc.session, &a.rc, &r->memory);
+    r->has_memory = r->has_timing = true;
+    timing_fill(&a, &r->timing);
+    KVA_GO(kva_unit_score(u, job->question, &a.rc, r, err));
+out:
+    kva_session_free(a.rc.session);
+    free(a.rc.gen);
+    free(a.rc.step_ns);
+    free(ids);
+    return rc;
+}

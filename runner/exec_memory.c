@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* exec_memory.c - the byte record of a cell and the audit bits of reports.md 5.2.
+ *
+ * Every number comes from the store's own counters (ruling R11): taken after the last
+ * prefill decision and trim, before the next token; growth while answering is
+ * kv_end_bytes. */
+#include <string.h>
+
+#include "runner/exec_internal.h"
+
+size_t kva_page_cap(const struct kva_model_info *info, const struct kva_keep *keep,
+                    int even, int extra)
+{
+    int kvheads = info->layers * info->kv_heads;
+    size_t pages = 0;
+
+    for (int c = 0; c < kvheads; c++) {
+        size_t held = keep != NULL ? keep->off[c + 1] - keep->off[c] : (size_t)even;
+
+        pages += (held + (size_t)extra + KVA_PAGE - 1) / KVA_PAGE;
+    }
+    return pages;
+}
+
+int kva_extra_tokens(const struct kva_cell *cell, int n_ids, int n_gold, int max_new)
+{
+    int answer = cell->schedule.decode > 0 ? cell->schedule.decode + 1 : max_new;
+
+    if (answer > max_new)
+        answer = max_new;
+    return n_ids + (n_gold > answer ? n_gold : answer);
+}
+
+uint64_t kva_cell_total(const struct kva_unit_run *u, const struct kva_cell *cell,
+                        int tokens)
+{
+    int kvheads = u->info->layers * u->info->kv_heads;
+    uint64_t row = (uint64_t)(u->info->head_dim + u->info->v_dim) *
+                   (u->unit->kv == KVA_F32 || strcmp(cell->numerics, "ref") == 0 ? 4 : 2);
+    uint64_t held = (uint64_t)tokens * (uint64_t)kvheads, t;
+
+    if (cell->budget.kind == KVA_BUDGET_DENSE)
+        return held;
+    t = kva_budget_total(&cell->budget, tokens, kvheads, row);
+    return t < held ? t : held;
+}
+
+size_t kva_block_cap(const struct kva_unit_run *u, const struct kva_cell *cell,
+                     uint64_t total, int n, int extra)
+{
+    int kvheads = u->info->layers * u->info->kv_heads;
+    int grow = cell->schedule.block > extra ? cell->schedule.block : extra;
+    uint64_t even = (total + (uint64_t)kvheads - 1) / (uint64_t)kvheads;
+    size_t cap, whole = kva_page_cap(u->info, NULL, n, extra);
+
+    if (cell->enforce == KVA_MASK)
+        return whole;
+    if (!cell->method.allocator->compares_heads)
+        cap = kva_page_cap(u->info, NULL, (int)even, grow);
+    else /* ragged budgets, unknown in advance (kernels.md 2.6) */
+        cap = (size_t)((total + (uint64_t)kvheads * (uint64_t)grow + KVA_PAGE - 1) /
+                       KVA_PAGE) +
+              (size_t)kvheads;
+    return cap < whole ? cap : whole;
+}
+
+/* Pages the kept entries need at least: what bit 2 allows. */
+static uint64_t pages_needed(const struct kva_unit_run *u,
+                             const struct kva_kvstore *store)
+{
+    int H = u->info->kv_heads;
+    uint64_t pages = 0;
+
+    for (int c = 0; c < u->info->layers * H; c++)
+        pages +=
+            ((uint64_t)kva_kvstore_live(store, c / H, c % H) + KVA_PAGE - 1) / KVA_PAGE;
+    return pages;
+}
+
+void kva_memory_fill(const struct kva_unit_run *u, struct kva_session *s,
+                     const struct kva_cell *cell, int n_cut, uint64_t budget_total,
+                     uint64_t before_alloc, bool own_window, struct kva_db_memory *m)
+{
+    const struct kva_kvstore *store = kva_session_store(s);
+    const struct kva_kvshape *shape = kva_kvstore_shape(store);
+    uint64_t kvheads = (uint64_t)(shape->layers * shape->kv_heads);
+    struct kva_kv_bytes b;
+    struct kva_error bad = {0};
+
+    kva_kvstore_bytes(store, &b);
+    m->kv_dense_bytes = (int64_t)((uint64_t)n_cut * kvheads * b.row_bytes);
+    m->kv_budget_bytes = (int64_t)(budget_total * b.row_bytes);
+    m->kv_live_bytes = (int64_t)b.live_bytes;
+    m->kv_alloc_bytes = (int64_t)b.alloc_bytes;
+    m->kv_meta_bytes =
+        (int64_t)(b.meta_bytes + (own_window ? kva_session_window_bytes(s) : 0));
+    m->kv_peak_bytes = (int64_t)b.peak_bytes;
+    m->kv_end_bytes = (int64_t)(b.alloc_bytes + b.meta_bytes);
+    m->kv_committed_bytes = (int64_t)b.committed_bytes;
+    m->weight_bytes = (int64_t)u->info->weight_bytes;
+    m->scratch_peak_bytes = (int64_t)kva_model_scratch_bytes(u->model);
+    m->dev_delta_bytes = m->dev_peak_bytes = m->host_peak_bytes = -1;
+    m->entries_kept = (int64_t)b.entries_kept;
+    m->entries_masked = (int64_t)b.entries_masked;
+    m->audit = 0;
+    if (cell->enforce != KVA_PHYSICAL)
+        return;
+    if (b.live_bytes > budget_total * b.row_bytes)
+        m->audit |= 1;
+    if (b.alloc_bytes > pages_needed(u, store) * KVA_PAGE * b.row_bytes)
+        m->audit |= 2;
+    if (b.entries_masked > 0)
+        m->audit |= 4;
+    if (before_alloc > pages_needed(u, store) * KVA_PAGE * b.row_bytes &&
+        b.alloc_bytes >= before_alloc)
+        m->audit |= 8;
+    if (kva_kvstore_check(store, &bad) != KVA_OK)
+        m->audit |= 32;
+}
+
+void kva_memory_end(struct kva_session *s, const struct kva_run_cell *c,
+                    struct kva_db_memory *m)
+{
+    const struct kva_kvshape *shape = kva_kvstore_shape(kva_session_store(s));
+    uint64_t kvheads = (uint64_t)(shape->layers * shape->kv_heads), allowed;
+    struct kva_kv_bytes b;
+
+    kva_kvstore_bytes(kva_session_store(s), &b);
+    m->kv_end_bytes = (int64_t)(b.alloc_bytes + b.meta_bytes);
+    if ((int64_t)b.peak_bytes > m->kv_peak_bytes)
+        m->kv_peak_bytes = (int64_t)b.peak_bytes;
+    if (c->cell->enforce != KVA_PHYSICAL)
+        return;
+    allowed = (uint64_t)m->entries_kept + (uint64_t)(c->n_ids + c->n_gen) * kvheads;
+    if (c->cell->schedule.decode > 0)
+        allowed = c->budget_total + (uint64_t)c->cell->schedule.decode * kvheads;
+    if (b.entries_kept > allowed)
+        m->audit |= 64;
+}
