@@ -15,7 +15,12 @@
 #define KVA_DB_APP_ID 1263944020 /* "KVAT" */
 
 struct kva_db;
-enum kva_db_mode { KVA_DB_READ, KVA_DB_WRITE /* creates the file when missing */ };
+enum kva_db_mode {
+    KVA_DB_READ,           /* mode=ro: never writes next to the file but SQLite's -shm */
+    KVA_DB_WRITE,          /* creates the file when missing */
+    KVA_DB_READ_IMMUTABLE, /* media that cannot be written; nobody else may write */
+    KVA_DB_WRITE_DELETE    /* rollback journal: the one process on a network file system */
+};
 /* Write mode: creation under flock(<path>.lock), WAL, synchronous FULL, foreign keys, busy timeout 10 s;
  * refuses network file systems by statfs. */
 enum kva_status kva_db_open(const char *path, enum kva_db_mode mode, struct kva_db **db,
@@ -26,9 +31,17 @@ const char *kva_db_path(const struct kva_db *db);
 enum kva_status kva_db_check(struct kva_db *db, struct kva_error *err);
 /* WAL checkpoint (truncate), at the end of a run. */
 enum kva_status kva_db_checkpoint(struct kva_db *db, struct kva_error *err);
+/* Many puts in one commit (a plan of thousands of cells and samples). Every put outside a batch
+ * commits by itself. Batches do not nest; rollback without a batch does nothing. */
+enum kva_status kva_db_begin(struct kva_db *db, struct kva_error *err);
+enum kva_status kva_db_commit(struct kva_db *db, struct kva_error *err);
+void kva_db_rollback(struct kva_db *db);
+/* The connection, borrowed, for reading views and an_* tables. */
+struct sqlite3;
+struct sqlite3 *kva_db_handle(struct kva_db *db);
 
 /* ---- canonical JSON (3.2) ---------------------------------------------------------------------- */
-/* json: any JSON text; out: canonical form. KVA_EFORMAT on duplicate keys, NaN, bad syntax. */
+/* json: any JSON text; out: an initialised buffer, the canonical form is appended. KVA_EFORMAT on duplicate keys, NaN, bad syntax. */
 enum kva_status kva_json_canonical(const char *json, struct kva_buf *out, struct kva_error *err);
 enum kva_status kva_json_digest(const char *json, uint8_t digest[32], struct kva_error *err);
 
@@ -86,6 +99,7 @@ struct kva_db_run {
 enum kva_status kva_db_put_env(struct kva_db *, const struct kva_db_env *, int64_t *id, struct kva_error *);
 enum kva_status kva_db_put_model(struct kva_db *, const struct kva_db_model *, int64_t *id, struct kva_error *);
 enum kva_status kva_db_put_method(struct kva_db *, const struct kva_db_method *, int64_t *id, struct kva_error *);
+/* KVA_ECONFLICT when the file's scores of this task are of another metric or version: rescore first. */
 enum kva_status kva_db_put_task(struct kva_db *, const struct kva_db_task *, int64_t *id, struct kva_error *);
 /* A sample with the same (task, idx) but another digest is KVA_ECONFLICT. */
 enum kva_status kva_db_put_sample(struct kva_db *, const struct kva_db_sample *, int64_t *id, struct kva_error *);
@@ -154,6 +168,45 @@ enum kva_status kva_db_put_outcomes(struct kva_db *, const struct kva_db_outcome
 enum kva_status kva_db_put_unit_time(struct kva_db *, int64_t run_id, int64_t model_id, int64_t task_id,
                                      int idx, int n_cells, int n_ctx, int n_rows, int64_t ns, struct kva_error *);
 
+/* New scores of a task's stored generations, in one transaction: the score rows gain (metric, version),
+ * outcome.score and the task's metric follow. Generations stay. */
+struct kva_db_rescored {
+    int64_t outcome_id;
+    double value;          /* 0..1 */
+    const char *extracted; /* NULL: none */
+};
+enum kva_status kva_db_rescore(struct kva_db *, int64_t task_id, const char *metric, int version, bool binary,
+                               const struct kva_db_rescored *r, int n, struct kva_error *err);
+
+/* ---- instruments ------------------------------------------------------------------------------- */
+struct kva_db_value {
+    enum { KVA_DB_NULL, KVA_DB_INT, KVA_DB_REAL, KVA_DB_TEXT, KVA_DB_BLOB } type;
+    int64_t i;
+    double r;
+    const void *p;
+    size_t n;
+};
+static inline struct kva_db_value kva_db_int(int64_t i)
+{
+    return (struct kva_db_value){.type = KVA_DB_INT, .i = i};
+}
+static inline struct kva_db_value kva_db_real(double r) /* NaN: NULL */
+{
+    return (struct kva_db_value){.type = r != r ? KVA_DB_NULL : KVA_DB_REAL, .r = r};
+}
+static inline struct kva_db_value kva_db_text(const char *s) /* NULL: NULL */
+{
+    return (struct kva_db_value){.type = s ? KVA_DB_TEXT : KVA_DB_NULL, .p = s};
+}
+static inline struct kva_db_value kva_db_blob(const void *p, size_t n) /* NULL: NULL */
+{
+    return (struct kva_db_value){.type = p ? KVA_DB_BLOB : KVA_DB_NULL, .p = p, .n = n};
+}
+/* Inserts or replaces one row of an an_* table or perf_rep; columns: "run_id,layer,...", one value
+ * each. Put the rows of one sample into one batch. *id (may be NULL): rowid of an_profile. */
+enum kva_status kva_db_put_row(struct kva_db *, const char *table, const char *columns,
+                               const struct kva_db_value *v, int n, int64_t *id, struct kva_error *err);
+
 /* What is there for a cell and sample: 0 nothing, 1 terminal (ok, truncated, skipped), 2 failed (retry while
  * attempts < max). has_perf: an ALONE timing row exists. Digests, because ids may not exist yet. */
 struct kva_db_state {
@@ -209,9 +262,10 @@ struct kva_data {
 };
 enum kva_status kva_data_load(struct kva_db *const *dbs, int n, struct kva_data *out, struct kva_error *err);
 void kva_data_release(struct kva_data *d);
-/* Generated text of an outcome (from its own database); NULL text when none. */
+/* Generated text of an outcome (from its own database), appended to an initialised buffer; KVA_EMISSING
+ * when there is none. */
 enum kva_status kva_db_generation(struct kva_db *, int64_t outcome_id, struct kva_buf *text, struct kva_error *);
-/* Traced bitmap of one layer: false when not traced. */
+/* Traced bitmap of one layer, appended to bits; false when not traced. */
 bool kva_db_kept_bits(struct kva_db *, int64_t outcome_id, int layer, int *heads, int *n_tok, struct kva_buf *bits);
 
 #endif
