@@ -83,6 +83,10 @@ static void normalise(const float *s, int n, enum kva_norm norm, float *out)
     double sum = 0, square = 0, mean, scale;
     int count = 0;
 
+    if (norm == KVA_NORM_NONE) {
+        memcpy(out, s, (size_t)n * sizeof *s);
+        return;
+    }
     for (int j = 0; j < n; j++) {
         if (isfinite(s[j])) {
             sum += (double)s[j];
@@ -96,7 +100,7 @@ static void normalise(const float *s, int n, enum kva_norm norm, float *out)
     }
     scale = norm == KVA_NORM_Z ? (count > 0 ? sqrt(square / count) : 0) : sum;
     for (int j = 0; j < n; j++) {
-        if (norm == KVA_NORM_NONE || !isfinite(s[j]))
+        if (!isfinite(s[j]))
             out[j] = s[j];
         else /* all equal, or no mass at all: nothing to prefer */
             out[j] = scale > 0 ? (float)(((double)s[j] - mean) / scale) : 0.0f;
