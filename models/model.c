@@ -272,7 +272,7 @@ enum kva_status kva_model_sha256(struct kva_model *m, uint8_t out[32],
         if (m->computed.block) {
             kva_sha256_of(m->computed.block, m->computed.n * sizeof(float),
                           m->info.sha256);
-        } else if (m->file.data) {
+        } else if (m->file.len) {
             kva_sha256_of(m->file.data, m->file.len, m->info.sha256);
         } else {
             static const size_t step = 1 << 20;

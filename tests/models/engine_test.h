@@ -48,7 +48,7 @@ static inline struct kva_session *open_session(struct kva_model *m, enum kva_typ
     struct kva_session *s = NULL;
 
     OK(kva_session_new(
-        m, &(struct kva_session_opts){.kv = kv, .page_cap = 4096, .q_window = q_window},
+        m, &(struct kva_session_opts){.kv = kv, .page_cap = 16384, .q_window = q_window},
         &s, err));
     return s;
 }
