@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* attend.c - numerics f32: attention over pages, and the mean attention of a window of
+ * queries.
+ *
+ *     o = sum_j exp(s_j - M) v_j / sum_j exp(s_j - M),  s_j = scale * q.k_j,  j visible
+ *
+ * Pages come in slot order, each converted to f32 once per call; a running maximum moves
+ * per page. Per (row, head): dots and value sums have one accumulator per output,
+ * ascending, fused; the weights of a page enter the denominator as tree(p[0..15] +
+ * p[16..31]). What is not visible has weight exactly 0 and a page without a visible entry
+ * is skipped, so a row's bits depend on its own visible entries and their pages alone. A
+ * "unit" is one (row, query head) of a KV head's group. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+
+#define UNITS 24 /* at a time: two blocks of twelve, four of six */
+
+static int padded(int dim)
+{
+    return (dim + 15) / 16 * 16;
+}
+
+/* Scratch of one item, sizes in floats. */
+struct tiles {
+    float *kt;  /* [2][dim_k][16] */
+    float *v;   /* [32][dvp] */
+    float *one; /* [32][dvp]: a tile with one unit's invisible values removed */
+    float *s;   /* [UNITS][32] */
+    float *q;   /* [units][dim_k] */
+    float *o;   /* [units][dvp] */
+    float *m, *l;
+    int32_t *pos;
+};
+
+struct attend {
+    const struct kva_cpu_kernels *k;
+    const struct kva_attn *a;
+    int group, dvp, chunk, chunks; /* units per item, items per KV head */
+};
+
+static size_t tile_floats(int dim_k, int dvp)
+{
+    return (size_t)32 * ((size_t)dim_k + 2 * (size_t)dvp + UNITS);
+}
+
+static int chunk_of(int dim_k, int dvp)
+{
+    size_t room = KVA_CPU_SCRATCH / sizeof(float) - tile_floats(dim_k, dvp);
+
+    return (int)(room / ((size_t)dim_k + (size_t)dvp + 3));
+}
+
+static void lay_out(struct tiles *t, float *scratch, int dim_k, int dvp, int units)
+{
+    t->kt = scratch;
+    t->v = t->kt + (size_t)32 * dim_k;
+    t->one = t->v + (size_t)32 * dvp;
+    t->s = t->one + (size_t)32 * dvp;
+    t->o = t->s + (size_t)32 * UNITS;
+    t->q = t->o + (size_t)units * dvp;
+    t->m = t->q + (size_t)units * dim_k;
+    t->l = t->m + units;
+    t->pos = (int32_t *)(void *)(t->l + units);
+}
+
+/* bits of the entries in `live` with pos <= limit */
+static uint32_t visible(const int32_t *pos, uint32_t live, int32_t limit)
+{
+    uint32_t bits = 0;
+
+    for (int i = 0; i < KVA_PAGE; i++)
+        bits |= (uint32_t)(pos[i] <= limit) << i;
+    return bits & live;
+}
+
+struct page {
+    const int32_t *pos;
+    uint32_t live;
+    int n;          /* slots held */
+    int32_t lo, hi; /* of live positions */
+    bool finite;
+};
+
+/* A value that is not finite would turn its own zero weight into NaN: such a page goes
+ * unit by unit, invisible values replaced by zero. The store refuses such values, so this
+ * is rare. */
+static void values_apart(const struct attend *t, const struct tiles *tl,
+                         const struct page *p, const uint32_t *mask, int units, float *o)
+{
+    for (int u = 0; u < units; u++) {
+        if (!mask[u])
+            continue;
+        for (int j = 0; j < p->n; j++) {
+            size_t bytes = (size_t)t->dvp * sizeof(float);
+
+            if (mask[u] >> j & 1)
+                memcpy(tl->one + (size_t)j * t->dvp, tl->v + (size_t)j * t->dvp, bytes);
+            else
+                memset(tl->one + (size_t)j * t->dvp, 0, bytes);
+        }
+        t->k->product(tl->s + (size_t)32 * u, 32, 1, p->n, tl->one, (size_t)t->dvp, 16,
+                      t->dvp / 16, o + (size_t)u * t->dvp, (size_t)t->dvp, 1, 16);
+    }
+}
+
+/* units u .. u+n-1 against the page in the tiles */
+static void page_units(const struct attend *t, const struct tiles *tl,
+                       const struct page *p, int u, int n)
+{
+    int dim = t->a->kv->dim_k;
+    float *o = tl->o + (size_t)u * t->dvp;
+    uint32_t mask[UNITS];
+
+    for (int i = 0; i < n; i++) {
+        int32_t pos = tl->pos[u + i];
+
+        mask[i] = pos >= p->hi                         ? p->live
+                  : i > 0 && pos == tl->pos[u + i - 1] ? mask[i - 1]
+                                                       : visible(p->pos, p->live, pos);
+    }
+    t->k->product(tl->q + (size_t)u * dim, (size_t)dim, n, dim, tl->kt, 16,
+                  (size_t)dim * 16, 2, tl->s, 32, 0, 16);
+    t->k->softmax_page(tl->s, n, t->a->scale, mask, tl->m + u, tl->l + u, o, t->dvp);
+    if (p->finite)
+        t->k->product(tl->s, 32, n, p->n, tl->v, (size_t)t->dvp, 16, t->dvp / 16, o,
+                      (size_t)t->dvp, 1, 16);
+    else
+        values_apart(t, tl, p, mask, n, o);
+}
+
+static void one_page(const struct attend *t, const struct tiles *tl, int head, int index,
+                     int units)
+{
+    const struct kva_kv_view *kv = t->a->kv;
+    int held = kv->len[head] - index * KVA_PAGE;
+    int id = kv->table[(size_t)head * kv->table_cap + index];
+    const uint8_t *keys = kv->base + (size_t)id * kv->page_bytes;
+    size_t element = kv->type == KVA_F16 ? 2 : 4;
+    struct page p = {.pos = kv->pos + (size_t)id * KVA_PAGE, .live = UINT32_MAX, .n = 32};
+    bool ready = false;
+
+    if (held < KVA_PAGE) {
+        p.n = held;
+        p.live = (1u << held) - 1;
+    }
+    if (kv->live)
+        p.live &= kv->live[id];
+    p.lo = INT32_MAX;
+    p.hi = INT32_MIN;
+    for (int i = 0; i < p.n; i++)
+        if (p.live >> i & 1) {
+            p.lo = p.pos[i] < p.lo ? p.pos[i] : p.lo;
+            p.hi = p.pos[i] > p.hi ? p.pos[i] : p.hi;
+        }
+    if (!p.live)
+        return;
+    for (int u = 0; u < units;) {
+        int n;
+
+        if (tl->pos[u] < p.lo) { /* sees nothing of this page */
+            u++;
+            continue;
+        }
+        if (!ready) {
+            t->k->tile_k(keys, kv->type, p.n, kv->dim_k, tl->kt);
+            p.finite = t->k->tile_v(keys + (size_t)KVA_PAGE * kv->dim_k * element,
+                                    kv->type, p.n, p.live, kv->dim_v, t->dvp, tl->v);
+            ready = true;
+        }
+        n = units - u < UNITS ? units - u : UNITS;
+        page_units(t, tl, &p, u, n);
+        u += n;
+    }
+}
+
+static void attend_item(void *ctx, int item, void *scratch)
+{
+    const struct attend *t = ctx;
+    const struct kva_attn *a = t->a;
+    const struct kva_kv_view *kv = a->kv;
+    int head = item / t->chunks, first = item % t->chunks * t->chunk;
+    int units = a->rows * t->group - first;
+    struct tiles tl;
+
+    if (units > t->chunk)
+        units = t->chunk;
+    lay_out(&tl, scratch, kv->dim_k, t->dvp, units);
+    for (int u = 0; u < units; u++) {
+        int row = (first + u) / t->group, g = (first + u) % t->group;
+        const float *q =
+            a->q + (size_t)row * a->q_stride + (size_t)(head * t->group + g) * kv->dim_k;
+
+        memcpy(tl.q + (size_t)u * kv->dim_k, q, (size_t)kv->dim_k * sizeof *q);
+        tl.pos[u] = a->pos[row];
+        tl.m[u] = -INFINITY;
+        tl.l[u] = 0.0f;
+    }
+    memset(tl.o, 0, (size_t)units * t->dvp * sizeof *tl.o);
+    for (int i = 0; i * KVA_PAGE < kv->len[head]; i++)
+        one_page(t, &tl, head, i, units);
+    for (int u = 0; u < units; u++) {
+        int row = (first + u) / t->group, g = (first + u) % t->group;
+        float *out = a->out + (size_t)row * a->out_stride +
+                     (size_t)(head * t->group + g) * kv->dim_v;
+        float inv = tl.l[u] == 0.0f ? 0.0f : 1.0f / tl.l[u];
+
+        /* + 0 makes -0 and +0 one: their sign may come from a weight that underflowed */
+        for (int d = 0; d < kv->dim_v; d++)
+            out[d] = tl.o[(size_t)u * t->dvp + d] * inv + 0.0f;
+    }
+}
+
+void kva_cpu_attend(struct kva_ops *ops, const struct kva_attn *a)
+{
+    struct kva_cpu *cpu = ops->impl;
+    const struct kva_kv_view *kv = a->kv;
+    struct attend t = {.k = cpu->k, .a = a, .dvp = padded(kv->dim_v)};
+    int units, most = chunk_of(kv->dim_k, t.dvp);
+    double held = 0;
+
+    t.group = a->heads / kv->kv_heads;
+    units = a->rows * t.group;
+    for (int h = 0; h < kv->kv_heads; h++)
+        held += kv->len[h];
+    if (units <= 0)
+        return;
+    t.chunk = units < most ? units : most;
+    if (ops->threads > 1 && units >= 96 * ops->threads) {
+        /* more items than threads, each still worth converting its pages */
+        int share = (units + 2 * ops->threads - 1) / (2 * ops->threads);
+
+        t.chunk = share < t.chunk ? share : t.chunk;
+    }
+    t.chunks = (units + t.chunk - 1) / t.chunk;
+    kva_cpu_pool_run(&cpu->pool, kv->kv_heads * t.chunks,
+                     held * units * (kv->dim_k + kv->dim_v) < 2e5, attend_item, &t);
+}
+
+/* ---- mean attention of a window
+ * ---------------------------------------------------------------
+ *
+ * Two passes over tiles of 32 keys: first the running maximum m and sum l of every query
+ * row, then the sum over rows of exp(s - m) / l. Scores are computed twice, so no score
+ * array of rows x entries is needed. Sums over rows ascend. */
+
+struct window {
+    const struct kva_cpu_kernels *k;
+    const float *q;
+    const int32_t *q_pos;
+    int nq, heads, group;
+    const struct kva_rows *keys;
+    const int32_t *k_pos;
+    float scale;
+    float *mean;
+    const size_t *a_off;
+};
+
+struct window_tiles {
+    float *kt, *s, *q, *m, *l, *w;
+    const int32_t *pos;
+};
+
+/* One pass over the keys of head h for units rows; y NULL: first pass. */
+static void window_pass(const struct window *t, const struct window_tiles *tl, int h,
+                        int units, float *y)
+{
+    int dim = t->keys->dim;
+    size_t a = t->keys->off[h], n = t->keys->off[h + 1] - a;
+
+    for (size_t j = 0; j < n; j += 32) {
+        int held = n - j < 32 ? (int)(n - j) : 32;
+        int32_t pos[32] = {0};
+        uint32_t live = held == 32 ? UINT32_MAX : (1u << held) - 1, mask[UNITS];
+        int32_t hi = INT32_MIN;
+        float sum[32] = {0};
+
+        memcpy(pos, t->k_pos + a + j, (size_t)held * sizeof *pos);
+        for (int i = 0; i < held; i++)
+            hi = pos[i] > hi ? pos[i] : hi;
+        t->k->tile_k(t->keys->data + (a + j) * (size_t)dim, KVA_F32, held, dim, tl->kt);
+        if (y)
+            memcpy(sum, y + j, (size_t)held * sizeof *sum);
+        for (int u = 0; u < units; u += UNITS) {
+            int b = units - u < UNITS ? units - u : UNITS;
+
+            for (int i = 0; i < b; i++)
+                mask[i] =
+                    tl->pos[u + i] >= hi ? live : visible(pos, live, tl->pos[u + i]);
+            t->k->product(tl->q + (size_t)u * dim, (size_t)dim, b, dim, tl->kt, 16,
+                          (size_t)dim * 16, 2, tl->s, 32, 0, 16);
+            if (y)
+                t->k->weights_sum(tl->s, b, t->scale, mask, tl->m + u, tl->w + u, sum);
+            else
+                t->k->softmax_page(tl->s, b, t->scale, mask, tl->m + u, tl->l + u, tl->w,
+                                   0);
+        }
+        if (y)
+            memcpy(y + j, sum, (size_t)held * sizeof *sum);
+    }
+}
+
+static void window_item(void *ctx, int a, void *scratch)
+{
+    const struct window *t = ctx;
+    int h = a / t->group, dim = t->keys->dim;
+    size_t n = t->keys->off[h + 1] - t->keys->off[h];
+    float *y = t->mean + t->a_off[a];
+    struct window_tiles tl;
+    int most = (int)((KVA_CPU_SCRATCH / sizeof(float) - tile_floats(dim, 0)) /
+                     ((size_t)dim + 3));
+
+    memset(y, 0, n * sizeof *y);
+    tl.kt = scratch;
+    tl.s = tl.kt + (size_t)32 * dim;
+    tl.m = tl.s + 32 * UNITS;
+    tl.l = tl.m + most;
+    tl.w = tl.l + most;
+    tl.q = tl.w + most;
+    for (int i0 = 0; i0 < t->nq; i0 += most) {
+        int units = t->nq - i0 < most ? t->nq - i0 : most;
+
+        tl.pos = t->q_pos + i0;
+        for (int u = 0; u < units; u++) {
+            memcpy(tl.q + (size_t)u * dim,
+                   t->q + ((size_t)(i0 + u) * t->heads + (size_t)a) * dim,
+                   (size_t)dim * sizeof *tl.q);
+            tl.m[u] = -INFINITY;
+            tl.l[u] = 0.0f;
+        }
+        window_pass(t, &tl, h, units, NULL);
+        for (int u = 0; u < units; u++)
+            tl.w[u] = tl.l[u] == 0.0f ? 0.0f : 1.0f / tl.l[u];
+        window_pass(t, &tl, h, units, y);
+    }
+    for (size_t j = 0; j < n; j++)
+        y[j] = y[j] / (float)t->nq;
+}
+
+void kva_cpu_window_mean(struct kva_ops *ops, const float *q, const int32_t *q_pos,
+                         int nq, int heads, const struct kva_rows *k,
+                         const int32_t *k_pos, float scale, float *m, const size_t *a_off)
+{
+    struct kva_cpu *cpu = ops->impl;
+    struct window t = {cpu->k, q,     q_pos, nq, heads, heads / k->heads,
+                       k,      k_pos, scale, m,  a_off};
+
+    kva_cpu_pool_run(&cpu->pool, heads, (double)k->off[k->heads] * nq * k->dim < 2e5,
+                     window_item, &t);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* common.c - operations that are the same in every numerics. */
+#include <math.h>
+
+#include "kernels/cpu/cpu.h"
+
+/* x[r] = scale * W[ids[r]], the row dequantised exactly */
+void kva_cpu_embed(struct kva_ops *ops, const struct kva_weight *w, const int32_t *ids,
+                   int rows, float scale, float *x)
+{
+    (void)ops;
+    for (int r = 0; r < rows; r++, x += w->in) {
+        size_t row = (size_t)(w->row_of ? w->row_of[ids[r]] : ids[r]);
+
+        kva_dequant(w->type, w->data + row * w->row_bytes, (size_t)w->in, x);
+        for (int i = 0; i < w->in; i++)
+            x[i] = scale * x[i];
+    }
+}
+
+/* models.md 4.2: angles in double, since p * inv in float loses 0.008 rad at 131,072 */
+void kva_cpu_rope_table(struct kva_ops *ops, const int32_t *pos, int rows,
+                        const float *inv_freq, int half, float mscale, float *cos_sin)
+{
+    (void)ops;
+    for (int r = 0; r < rows; r++)
+        for (int i = 0; i < half; i++, cos_sin += 2) {
+            double a = (double)pos[r] * (double)inv_freq[i];
+
+            cos_sin[0] = (float)((double)mscale * cos(a));
+            cos_sin[1] = (float)((double)mscale * sin(a));
+        }
+}
+
+void kva_cpu_rope(struct kva_ops *ops, float *x, int stride, int rows, int heads, int dim,
+                  const float *cos_sin, int half)
+{
+    (void)ops;
+    for (int r = 0; r < rows; r++, cos_sin += 2 * half)
+        for (int h = 0; h < heads; h++) {
+            float *u = x + (size_t)r * stride + (size_t)h * dim, *v = u + half;
+
+            for (int i = 0; i < half; i++) {
+                float c = cos_sin[2 * i], s = cos_sin[2 * i + 1];
+                float a = u[i] * c - v[i] * s, b = u[i] * s + v[i] * c;
+
+                u[i] = a;
+                v[i] = b;
+            }
+        }
+}
+
+/* A NaN orders as -inf (ruling R16), the lowest id wins a tie, -log softmax in double. */
+void kva_cpu_logits_stats(struct kva_ops *ops, const float *logits, int n, int32_t target,
+                          int32_t *argmax, double *nll, bool *finite)
+{
+    int best = 0;
+    float top = -INFINITY, bad = 0.0f;
+    double sum = 0;
+
+    (void)ops;
+    for (int i = 0; i < n; i++) {
+        bad += logits[i] * 0.0f; /* NaN as soon as one is not finite */
+        if (logits[i] > top) {
+            top = logits[i];
+            best = i;
+        }
+    }
+    if (argmax)
+        *argmax = best;
+    if (finite)
+        *finite = bad == 0.0f;
+    if (!nll || target < 0)
+        return;
+    for (int i = 0; i < n; i++)
+        sum += exp((double)logits[i] - (double)top);
+    *nll = (double)top + log(sum) - (double)logits[target];
+}
