@@ -31,16 +31,19 @@ extern const struct kva_tok_api kva_tok_ws; /* runs of non-space bytes; no templ
 extern const struct kva_tok_api kva_tok_by; /* one token a byte */
 
 struct kva_span {
-    char id[8];   /* "E0", "D0" */
-    char kind;    /* 'E' evidence, 'D' distractor, 'P' payload (value of E with the same number) */
+    char id[8];   /* "E0"; of its payload "P0" (value), "K0" (key); its distractors "D0".."D3",
+                   * those of E1 "D4".."D7" */
+    char kind;    /* 'E' evidence, 'D' distractor, 'P' payload (value or key of E) */
     bool queried;
     const char *role;            /* "needle", "link", "distractor", "value", "key" */
-    char match[8];               /* D: the E it matches */
+    char match[8];               /* D, P: the E it belongs to */
     int level;                   /* D: candidate list 1..4 that supplied it */
     size_t b0, b1;               /* bytes in context, half-open */
     int t0, t1;                  /* tokens of the fed context */
     double depth;                /* t0 / context tokens */
     int bucket;                  /* min(9, floor(10 (t0+t1) / (2 T))) */
+    int dtok;                    /* D: its tokens minus those of the E */
+    int guard;                   /* D: distance to every E that was kept, in tokens */
 };
 
 struct kva_item {
@@ -57,7 +60,8 @@ struct kva_item {
     const struct kva_span *spans;
     int n_spans;
     double depth;                /* of the queried evidence, 0..1; -1: none */
-    double fill;                 /* tokens / L; 0 when the task has no L */
+    double fill;                 /* (tokens + max_new_tokens) / L; 0 when the task has no L */
+    bool underfill;              /* fill below 0.97: a long unit did not fit, or the haystack ended */
     size_t n_context, n_question; /* counted tokens */
     /* jsonl only: exact ids in place of text; NULL otherwise */
     const int32_t *context_ids, *question_ids;
@@ -108,6 +112,9 @@ enum kva_status kva_task_item(const struct kva_task *task, int idx, const struct
 enum kva_status kva_task_record(const struct kva_task *task, const struct kva_item *item,
                                 const struct kva_tok_api *tok, struct kva_buf *out,
                                 struct kva_error *err);
+
+/* How many of the span's tokens are among the n kept positions (any order, no repeats). */
+size_t kva_span_kept(const struct kva_span *span, const int32_t *kept, size_t n);
 
 /* For `list tasks`: every descriptor. */
 struct kva_task_desc {

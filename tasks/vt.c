@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* vt.c - RULER's variable tracking: one chain of five variables, a worked example before
+ * it.
+ *
+ * Dialect kva1. Draws from the item's stream: five names of five letters (one seen before
+ * is drawn again), the value 10000 + below(90000), a place for each statement as in
+ * niah.c; the places are sorted, so the chain is told in order. The example (names of
+ * three letters, value, five places among 8 noise lines) comes from the stream "...|hay".
+ * It stands, answer included, in the compressible context, joined as RULER does since
+ * 2025: prompt, blank, names, blank line, prompt. */
+#include "tasks/internal.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HOPS = 4, NAMES = HOPS + 1, EXAMPLE_LINES = 8 };
+
+static const char instruction[] =
+    "Memorize and track the chain(s) of variable assignment hidden "
+    "in the following text.\n\n";
+static const char question[] =
+    "Question: Find all variables that are assigned the value %d in the text above. ";
+static const char prefix[] =
+    "Answer: According to the chain(s) of variable assignment in the text above, %d "
+    "variables are assigned the value %d, they are: ";
+
+struct chain {
+    char name[NAMES][8];
+    int value;
+    char statement[NAMES][32];
+    struct kva_plant plant[NAMES];
+};
+
+struct plan {
+    const char *example; /* with its answer and the blank line behind it */
+    struct chain chain;
+};
+
+static void noise_unit(const void *ctx, size_t i, const char **text, size_t *n)
+{
+    (void)ctx;
+    (void)i;
+    *text = kva_noise_line;
+    *n = strlen(kva_noise_line);
+}
+
+/* `taken`: a value that the chain must not have. */
+static void draw_chain(struct chain *c, struct kva_rng *rng, int letters, int idx,
+                       int taken)
+{
+    for (int i = 0; i < NAMES; i++) {
+        bool again;
+
+        do {
+            for (int k = 0; k < letters; k++)
+                c->name[i][k] = (char)('A' + kva_rng_below(rng, 26));
+            c->name[i][letters] = '\0';
+            again = false;
+            for (int k = 0; k < i; k++)
+                again = again || strcmp(c->name[k], c->name[i]) == 0;
+        } while (again);
+    }
+    do {
+        c->value = 10000 + (int)kva_rng_below(rng, 90000);
+    } while (c->value == taken);
+    for (int j = 0; j < NAMES; j++)
+        c->plant[j].u = ((idx % 10 + j * (10 / NAMES)) % 10 + kva_rng_unit(rng)) / 10;
+    kva_plants_arrange(c->plant, NAMES, 1, true);
+    for (int j = 0; j < NAMES; j++) {
+        struct kva_plant *p = &c->plant[j];
+        size_t n = strlen(c->name[j]);
+
+        if (j == 0)
+            snprintf(c->statement[j], sizeof c->statement[j], "VAR %s = %d", c->name[j],
+                     c->value);
+        else /* the official text has this blank at the end */
+            snprintf(c->statement[j], sizeof c->statement[j], "VAR %s = VAR %s ",
+                     c->name[j], c->name[j - 1]);
+        p->text = c->statement[j];
+        p->role = "link";
+        p->queried = true;
+        p->value = (struct kva_slice){4, 4 + n};
+        p->key = (struct kva_slice){7 + n, strlen(c->statement[j]) - (j > 0)};
+    }
+}
+
+static enum kva_status write_chain(struct kva_draft *d, struct chain *c, size_t n,
+                                   struct kva_error *err)
+{
+    static const struct kva_units units = {noise_unit, NULL};
+
+    kva_plants_arrange(c->plant, NAMES, n, true);
+    kva_buf_puts(&d->text, instruction);
+    KVA_TRY(kva_draft_place(d, &units, n, c->plant, NAMES, true, false, err));
+    for (int j = 1; j < NAMES; j++)
+        d->planted[j].b1--; /* the blank is no evidence */
+    kva_buf_putc(&d->text, '\n');
+    return kva_buf_status(&d->text, err);
+}
+
+static enum kva_status build(void *ctx, size_t n, struct kva_draft *d,
+                             struct kva_error *err)
+{
+    struct plan *p = ctx;
+
+    kva_buf_puts(&d->text, p->example);
+    return write_chain(d, &p->chain, n, err);
+}
+
+static enum kva_status make_example(const struct kva_task *task, int idx, int taken,
+                                    struct kva_arena *arena, const char **out,
+                                    struct kva_error *err)
+{
+    struct kva_rng rng = kva_task_stream(task, idx, "|hay");
+    struct chain *c = kva_arena_alloc(arena, 1, sizeof *c);
+    struct kva_draft d;
+    enum kva_status rc;
+
+    if (!c)
+        return KVA_FAIL(err, KVA_ENOMEM, "item %d: out of memory", idx);
+    kva_draft_init(&d);
+    draw_chain(c, &rng, 3, idx, taken);
+    KVA_GO(write_chain(&d, c, EXAMPLE_LINES, err));
+    kva_buf_printf(&d.text, question, c->value);
+    kva_buf_printf(&d.text, prefix, NAMES, c->value);
+    for (int j = 0; j < NAMES; j++)
+        kva_buf_printf(&d.text, " %s", c->name[j]);
+    kva_buf_puts(&d.text, "\n\n");
+    KVA_GO(kva_buf_status(&d.text, err));
+    *out = kva_arena_strdup(arena, d.text.data);
+    if (!*out)
+        rc = KVA_FAIL(err, KVA_ENOMEM, "item %d: out of memory", idx);
+out:
+    kva_draft_release(&d);
+    return rc;
+}
+
+struct vt {
+    char template_sha256[65];
+};
+
+static enum kva_status vt_open(struct kva_task *task, const struct kva_task_request *req,
+                               struct kva_error *err)
+{
+    static const char *const params[] = {NULL};
+    const struct kva_task_opts *o = req->opts;
+    struct vt *s = kva_calloc(1, sizeof *s);
+    struct kva_sha256 h;
+    uint8_t digest[32];
+
+    task->state = s;
+    task->name = kva_calloc(3, 1);
+    task->stream_name = kva_calloc(3, 1);
+    if (!s || !task->name || !task->stream_name)
+        return KVA_FAIL(err, KVA_ENOMEM, "task %s: out of memory", req->text);
+    memcpy(task->name, "vt", 3);
+    memcpy(task->stream_name, "vt", 3);
+    if (req->n_params > 0)
+        return kva_task_bad_param(req, req->param[0].key, params, err);
+    if (o->haystack && strcmp(o->haystack, "noise") != 0)
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "task \"%s\": RULER's vt has noise as haystack, not %s",
+                        req->text, o->haystack);
+    kva_sha256_init(&h);
+    kva_sha256_add(&h, instruction, sizeof instruction);
+    kva_sha256_add(&h, question, sizeof question);
+    kva_sha256_add(&h, prefix, sizeof prefix);
+    kva_sha256_add(&h, kva_noise_line, strlen(kva_noise_line));
+    kva_sha256_end(&h, digest);
+    kva_hex(digest, sizeof digest, s->template_sha256);
+    task->haystack = "noise";
+    task->info.domain = "tracking";
+    /* neither question nor example names a variable of the chain */
+    task->info.guess_floor = 0;
+    return KVA_OK;
+}
+
+static void vt_close(void *state)
+{
+    free(state);
+}
+
+static enum kva_status vt_item(const struct kva_task *task, int idx,
+                               const struct kva_tok_api *tok, struct kva_arena *arena,
+                               struct kva_item *item, struct kva_error *err)
+{
+    struct plan *p = kva_arena_alloc(arena, 1, sizeof *p);
+    const char **answers = kva_arena_alloc(arena, NAMES, sizeof *answers);
+    const char **forbidden = kva_arena_alloc(arena, NAMES + 1, sizeof *forbidden);
+    struct kva_rng rng = kva_task_stream(task, idx, "");
+    struct kva_draft d;
+    struct kva_fit fit;
+    struct kva_span_job job;
+    enum kva_status rc;
+
+    if (!p || !answers || !forbidden)
+        return KVA_FAIL(err, KVA_ENOMEM, "item %d: out of memory", idx);
+    kva_draft_init(&d);
+    draw_chain(&p->chain, &rng, 5, idx, 0);
+    KVA_GO(make_example(task, idx, p->chain.value, arena, &p->example, err));
+    for (int j = 0; j < NAMES; j++)
+        answers[j] = forbidden[j] = p->chain.name[j];
+    forbidden[NAMES] = kva_arena_printf(arena, "%d", p->chain.value);
+    item->answers = answers;
+    item->n_answers = NAMES;
+    item->question = kva_arena_printf(arena, question, p->chain.value);
+    item->answer_prefix = kva_arena_printf(arena, prefix, NAMES, p->chain.value);
+    if (!forbidden[NAMES] || !item->question || !item->answer_prefix) {
+        rc = KVA_FAIL(err, KVA_ENOMEM, "item %d: out of memory", idx);
+        goto out;
+    }
+    item->gold = kva_task_gold(arena, item->answer_prefix, answers, NAMES, " ");
+    fit = (struct kva_fit){.task = task->name,
+                           .question = item->question,
+                           .answer_prefix = item->answer_prefix,
+                           .limit = task->info.ctx,
+                           .max_new_tokens = item->max_new_tokens,
+                           .n_max = (size_t)task->info.ctx,
+                           .build = build,
+                           .ctx = p};
+    KVA_GO(kva_fit_draft(&fit, tok, &d, err));
+    job = (struct kva_span_job){.plants = p->chain.plant,
+                                .n_plants = NAMES,
+                                .forbidden = forbidden,
+                                .n_forbidden = NAMES + 1,
+                                .guard = KVA_SPAN_GUARD,
+                                .tau = KVA_SPAN_TAU,
+                                .n_distractors = KVA_SPAN_DISTRACTORS};
+    rc = item->gold ? kva_task_finish(task, tok, &fit, &d, &job, arena, item, err)
+                    : KVA_FAIL(err, KVA_ENOMEM, "item %d: out of memory", idx);
+out:
+    kva_draft_release(&d);
+    return rc;
+}
+
+static int vt_describe(const struct kva_task *task, void *gen, void *source)
+{
+    const struct vt *s = task->state;
+    int bad = 0;
+
+    (void)source;
+    bad |= json_object_set_new(gen, "dialect", json_string("kva1"));
+    bad |= json_object_set_new(gen, "L", json_integer(task->info.ctx));
+    bad |= json_object_set_new(gen, "example_lines", json_integer(EXAMPLE_LINES));
+    bad |= json_object_set_new(gen, "haystack", json_string("noise"));
+    bad |= json_object_set_new(gen, "hops", json_integer(HOPS));
+    bad |= json_object_set_new(gen, "layout", json_string("kvpress"));
+    bad |= json_object_set_new(gen, "max_new_tokens",
+                               json_integer(task->info.max_new_tokens));
+    bad |= json_object_set_new(gen, "name", json_string(task->name));
+    bad |= json_object_set_new(gen, "seed", json_integer((json_int_t)task->seed));
+    bad |= json_object_set_new(gen, "template_sha256", json_string(s->template_sha256));
+    return bad;
+}
+
+const struct kva_family kva_family_vt = {vt_open, vt_close, vt_item, vt_describe};
