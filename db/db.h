@@ -207,6 +207,11 @@ static inline struct kva_db_value kva_db_blob(const void *p, size_t n) /* NULL: 
 enum kva_status kva_db_put_row(struct kva_db *, const char *table, const char *columns,
                                const struct kva_db_value *v, int n, int64_t *id, struct kva_error *err);
 
+/* What unit_time says about speed, for estimates: mean ns per cell of a unit of (model, task); task
+ * NULL: mean ns per cell and n_ctx (1 + n_ctx/32768) over all tasks of the model. -1: no history. */
+enum kva_status kva_db_unit_rate(struct kva_db *, const uint8_t model[32], const uint8_t *task,
+                                 double *ns, struct kva_error *);
+
 /* What is there for a cell and sample: 0 nothing, 1 terminal (ok, truncated, skipped), 2 failed (retry while
  * attempts < max). has_perf: an ALONE timing row exists. Digests, because ids may not exist yet. */
 struct kva_db_state {

@@ -10,6 +10,7 @@
 #include "runner/options.h"
 
 #include <jansson.h>
+#include <stdio.h>
 
 const struct kva_opt *kva_cmd_run_options(void);
 const struct kva_opt *kva_cmd_report_options(void);
@@ -48,10 +49,15 @@ void kva_version_text(struct kva_buf *out);
 json_t *kva_version_json(void); /* without "schema"; the caller's */
 
 /* ---- registry_models.c: configs/models.json, carried inside the program ---- */
+struct kva_model_part {
+    const char *package, *version;
+    const char *member; /* path inside the wheel, or "*" and how the path ends */
+};
 struct kva_model_entry {
-    const char *name, *kind, *package, *version, *member, *file, *sha256, *licence, *chat,
-        *note;
+    const char *name, *kind, *file, *sha256, *licence, *chat, *note;
     int64_t bytes;
+    const struct kva_model_part *parts; /* joined in order */
+    int n_parts;
 };
 /* Parsed once, owned by the process. KVA_EFORMAT when the manifest is damaged. */
 enum kva_status kva_models_known(const struct kva_model_entry **entries, size_t *n,
@@ -60,10 +66,18 @@ enum kva_status kva_models_known(const struct kva_model_entry **entries, size_t 
 enum kva_status kva_models_path(const struct kva_model_entry *e, struct kva_buf *out,
                                 struct kva_error *err);
 
-/* ---- fetch_zip.c ---- */
-/* Unpacks one member of an archive into `dest` (created), hashing on the way. */
-enum kva_status kva_fetch_unpack(const char *archive, const char *member,
-                                 const char *dest, int64_t *bytes, uint8_t sha256[32],
+/* ---- fetch_wheel.c ---- */
+/* Appends one member of an archive to `out`, hashing and counting on the way. `member` as
+ * in struct kva_model_part. */
+enum kva_status kva_fetch_member(const char *archive, const char *member, FILE *out,
+                                 struct kva_sha256 *hash, int64_t *bytes,
                                  struct kva_error *err);
+/* `pip download --no-deps` of PACKAGE==VERSION into the empty directory `dir`; the
+ * wheel's path is appended to `wheel`. KVA_ETOOL without pip. */
+enum kva_status kva_fetch_wheel(const char *package, const char *version, const char *dir,
+                                struct kva_buf *wheel, struct kva_error *err);
+/* The pip of this machine as an argument vector prefix ("pip", or "python3", "-m",
+ * "pip"); NULL: none. */
+const char *const *kva_fetch_pip(void);
 
 #endif
