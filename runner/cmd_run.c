@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* cmd_run.c - `kvaudit run SUITE`: plan, measure what is missing, store, summarise.
+ *
+ * First all shared work on --jobs workers, then the perf jobs on one worker, so that
+ * nothing else runs on the machine while time is taken. The parent is the only writer;
+ * results of one step are one commit. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "runner/commands.h"
+#include "runner/env_row.h"
+#include "runner/plan.h"
+#include "runner/pool.h"
+#include "runner/progress.h"
+
+static struct {
+    int dry_run, limit, jobs, threads, wave, chunk, trace_kept, prompts;
+    struct kva_opt_list only, set;
+    const char *progress, *label;
+} opt;
+
+const struct kva_opt *kva_cmd_run_options(void)
+{
+    static const struct kva_opt table[] = {
+        {"dry-run", 'n', KVA_OPT_FLAG, &opt.dry_run, NULL,
+         "print the plan: cells, outcomes done and to do; run nothing", 0, 0},
+        {"only", 0, KVA_OPT_LIST, &opt.only, "KEY=GLOB[,...]",
+         "only cells that match (model, method, task, budget, ...); repeatable", 0, 0},
+        {"set", 0, KVA_OPT_LIST, &opt.set, "KEY=VALUE",
+         "override a key of the suite, such as defaults.n=10; repeatable", 0, 0},
+        {"limit", 0, KVA_OPT_INT, &opt.limit, "N", "at most N samples a cell", 1,
+         1000000},
+        {"jobs", 'j', KVA_OPT_INT, &opt.jobs, "N",
+         "worker processes (default $KVAUDIT_JOBS, else one a core)", 1, 64},
+        {"threads", 0, KVA_OPT_INT, &opt.threads, "N",
+         "threads inside a step (default $KVAUDIT_THREADS, else 1)", 1, 64},
+        {"wave", 0, KVA_OPT_INT, &opt.wave, "N",
+         "most cells that advance together (default 64; 1: one at a time)", 1, 4096},
+        {"chunk", 0, KVA_OPT_INT, &opt.chunk, "N", "rows of a prefill step (default 256)",
+         1, 8192},
+        {"trace-kept", 0, KVA_OPT_INT, &opt.trace_kept, "N",
+         "store which entries stayed for the first N samples of each cell", 0, 1000000},
+        {"progress", 0, KVA_OPT_STR, &opt.progress, "MODE",
+         "auto, bar, plain, json or none", 0, 0},
+        {"label", 0, KVA_OPT_STR, &opt.label, "TEXT", "a name for this run", 0, 0},
+        {"store-prompts", 0, KVA_OPT_FLAG, &opt.prompts, NULL,
+         "keep prompt texts in the database", 0, 0},
+        {0}};
+
+    return table;
+}
+
+struct writer {
+    struct kva_db *db;
+    struct kva_plan *plan;
+    int64_t run_id;
+    int64_t **sample_id; /* [unit][question] */
+    struct kva_progress *progress;
+    int64_t ok, failed, truncated, perf, stored, rows;
+    int broken; /* cells under physical whose audit failed */
+    char first_error[600];
+};
+
+/* ---- events of the pool
+ * ------------------------------------------------------------------- */
+
+static enum kva_status on_sample(void *ctx, const struct kva_sample_row *s,
+                                 struct kva_error *err)
+{
+    struct writer *w = ctx;
+    const struct kva_unit *u = &w->plan->units[s->unit];
+    struct kva_db_sample row = {.task_id = w->plan->tasks[u->task].task_id,
+                                .idx = s->idx,
+                                .cluster = s->cluster,
+                                .refs_json = s->refs_json,
+                                .meta_json = s->meta_json};
+
+    memcpy(row.digest, s->digest, sizeof row.digest);
+    if (w->sample_id[s->unit] == NULL) {
+        w->sample_id[s->unit] = kva_calloc((size_t)u->n_idx, sizeof(int64_t));
+        if (w->sample_id[s->unit] == NULL)
+            return KVA_FAIL(err, KVA_ENOMEM, "%d samples", u->n_idx);
+    }
+    return kva_db_put_sample(w->db, &row, &w->sample_id[s->unit][s->question], err);
+}
+
+struct out_parts {
+    struct kva_db_score scores[KVA_RESULT_SCORES];
+    struct kva_db_span_kept *spans;
+    const uint8_t **bits;
+};
+
+static enum kva_status to_outcome(const struct writer *w, const struct kva_result *r,
+                                  bool perf, struct kva_db_outcome *o,
+                                  struct out_parts *parts, struct kva_error *err)
+{
+    memset(o, 0, sizeof *o);
+    o->cell_id = w->plan->cells[r->cell].cell_id;
+    o->sample_id = w->sample_id[r->unit] != NULL ? w->sample_id[r->unit][r->question] : 0;
+    o->run_id = w->run_id;
+    o->rep = r->rep;
+    o->status = r->status;
+    o->score = r->n_scores > 0 ? r->scores[0].value : 0;
+    o->n_ctx = r->n_ctx;
+    o->n_question = r->n_question;
+    o->n_gen = r->n_gen;
+    o->n_cut = r->n_cut;
+    o->kept_fnv = r->kept_fnv;
+    o->stop = r->stop[0] != '\0' ? r->stop : NULL;
+    o->error = r->error;
+    o->text = r->text;
+    o->ids = r->ids;
+    for (int i = 0; i < r->n_scores; i++)
+        parts->scores[i] = (struct kva_db_score){
+            r->scores[i].metric, r->scores[i].version, r->scores[i].value, NULL};
+    o->scores = parts->scores;
+    o->n_scores = r->n_scores;
+    o->memory = r->has_memory ? &r->memory : NULL;
+    o->n_memory = r->has_memory;
+    o->timing = r->has_timing ? &r->timing : NULL;
+    o->n_timing = r->has_timing;
+    if (perf || r->n_spans == 0)
+        return KVA_OK;
+    parts->spans = kva_calloc((size_t)r->n_spans, sizeof *parts->spans);
+    parts->bits = kva_calloc((size_t)r->layers, sizeof(const uint8_t *));
+    if (parts->spans == NULL || parts->bits == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "rows of an outcome");
+    for (int i = 0; i < r->n_spans; i++)
+        parts->spans[i] = (struct kva_db_span_kept){
+            r->spans[i].id, r->spans[i].n_tok, r->layers, r->kv_heads, r->spans[i].kept};
+    o->spans = parts->spans;
+    o->n_spans = r->n_spans;
+    if (r->bits != NULL) {
+        size_t layer = (size_t)r->kv_heads * (((size_t)r->bits_tok + 7) / 8);
+
+        for (int l = 0; l < r->layers; l++)
+            parts->bits[l] = r->bits + (size_t)l * layer;
+        o->kept_bits = parts->bits;
+        o->kept_layers = r->layers;
+        o->kept_heads = r->kv_heads;
+        o->kept_tok = r->bits_tok;
+    }
+    return KVA_OK;
+}
+
+static void count(struct writer *w, const struct kva_result *r, bool perf)
+{
+    const struct kva_cell *cell = &w->plan->cells[r->cell];
+
+    if (strcmp(r->status, "ok") == 0) {
+        w->ok += !perf;
+        w->perf += perf;
+    } else if (strcmp(r->status, "truncated") == 0) {
+        w->truncated++;
+    } else {
+        w->failed++;
+    }
+    if (strcmp(r->status, "ok") != 0 && r->error != NULL) {
+        if (w->first_error[0] == '\0')
+            snprintf(w->first_error, sizeof w->first_error, "%s #%d: %s", cell->slug,
+                     r->idx, r->error);
+        kva_progress_log(w->progress, "%s #%d %s: %s", cell->slug, r->idx, r->status,
+                         r->error);
+    }
+    if (r->has_memory && cell->enforce == KVA_PHYSICAL && r->memory.audit != 0)
+        w->broken++;
+}
+
+static bool is_perf(const struct kva_result *r)
+{
+    return r->has_memory && r->memory.exec == KVA_EXEC_ALONE;
+}
+
+static enum kva_status on_results(void *ctx, const struct kva_result *r, int n,
+                                  struct kva_error *err)
+{
+    struct writer *w = ctx;
+    struct kva_db_outcome *o = kva_calloc((size_t)n, sizeof *o);
+    struct out_parts *parts = kva_calloc((size_t)n, sizeof *parts);
+    int stored = 0;
+    enum kva_status rc = KVA_OK;
+
+    if (o == NULL || parts == NULL) {
+        rc = KVA_FAIL(err, KVA_ENOMEM, "%d outcomes", n);
+        goto out;
+    }
+    for (int i = 0; i < n; i++)
+        KVA_GO(to_outcome(w, &r[i], is_perf(&r[i]), &o[i], &parts[i], err));
+    KVA_GO(kva_db_put_outcomes(w->db, o, n, &stored, err));
+    w->stored += stored;
+    for (int i = 0; i < n; i++) {
+        count(w, &r[i], is_perf(&r[i]));
+        kva_progress_outcome(w->progress, r[i].status, w->plan->cells[r[i].cell].slug,
+                             r[i].idx);
+    }
+out:
+    for (int i = 0; parts != NULL && i < n; i++) {
+        free(parts[i].spans);
+        free(parts[i].bits);
+    }
+    free(parts);
+    free(o);
+    return rc;
+}
+
+static enum kva_status on_unit(void *ctx, int unit, int64_t ns, int64_t rows,
+                               int n_results, struct kva_error *err)
+{
+    struct writer *w = ctx;
+    const struct kva_unit *u = &w->plan->units[unit];
+
+    w->rows += rows;
+    kva_progress_unit(w->progress, u->cost, ns);
+    return kva_db_put_unit_time(w->db, w->run_id, w->plan->models[u->model].model_id,
+                                w->plan->tasks[u->task].task_id, u->idx[0], n_results, 0,
+                                (int)rows, ns, err);
+}
+
+static void on_tick(void *ctx)
+{
+    kva_progress_tick(((struct writer *)ctx)->progress);
+}
+
+/* ---- the run row
+ * ------------------------------------------------------------------------------ */
+
+static enum kva_status make_uuid(char out[37], struct kva_error *err)
+{
+    uint8_t b[16];
+    char hex[33];
+
+    if (getrandom(b, sizeof b, 0) != (ssize_t)sizeof b)
+        return KVA_FAIL(err, KVA_EIO, "no random bytes for the run's id");
+    b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
+    b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
+    kva_hex(b, 16, hex);
+    snprintf(out, 37, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16,
+             hex + 20);
+    return KVA_OK;
+}
+
+static enum kva_status start_run(struct writer *w, const struct kva_suite *s, int threads,
+                                 struct kva_error *err)
+{
+    struct kva_env_row env;
+    struct kva_db_run run = {.label = opt.label != NULL ? opt.label : s->note,
+                             .started_ms = kva_wall_ms(),
+                             .shard_n = 1,
+                             .config_json = s->text};
+    char uuid[37];
+    const char *isa = "";
+    json_t *argv = json_array();
+    char *argv_text = NULL;
+    enum kva_status rc = KVA_OK;
+
+    for (int i = 0; i < w->plan->n_models; i++)
+        for (int k = 0; k < 2; k++)
+            if (w->plan->models[i].open[k] != NULL)
+                isa = kva_model_ops(w->plan->models[i].open[k])->isa;
+    KVA_GO(kva_env_row(isa, threads, &env, err));
+    KVA_GO(make_uuid(uuid, err));
+    KVA_GO(kva_db_put_env(w->db, &env.row, &run.env_id, err));
+    json_array_append_new(argv, json_string("run"));
+    json_array_append_new(argv, json_string(s->name));
+    for (int i = 0; i < opt.set.n; i++)
+        json_array_append_new(argv, json_sprintf("--set=%s", opt.set.v[i]));
+    if (opt.limit > 0)
+        json_array_append_new(argv, json_sprintf("--limit=%d", opt.limit));
+    argv_text = json_dumps(argv, JSON_COMPACT);
+    run.uuid = uuid;
+    run.argv_json = argv_text != NULL ? argv_text : "[]";
+    kva_sha256_of(s->text, strlen(s->text), run.config_sha256);
+    KVA_GO(kva_db_start_run(w->db, &run, &w->run_id, err));
+out:
+    json_decref(argv);
+    free(argv_text);
+    return rc;
+}
+
+/* ---- phases
+ * -----------------------------------------------------------------------------------------
+ */
+
+static bool any_job(const struct kva_plan *p, bool perf)
+{
+    for (int u = 0; u < p->n_units; u++)
+        for (int j = 0; j < p->units[u].n_jobs; j++)
+            if (p->units[u].jobs[j].perf == perf)
+                return true;
+    return false;
+}
+
+static enum kva_status measure(struct writer *w, int jobs, struct kva_error *err)
+{
+    struct kva_exec_opts exec = {.wave = opt.wave,
+                                 .chunk = opt.chunk,
+                                 .trace_kept = opt.trace_kept,
+                                 .prompts = opt.prompts != 0};
+    struct kva_pool_events ev = {.ctx = w,
+                                 .sample = on_sample,
+                                 .results = on_results,
+                                 .unit_done = on_unit,
+                                 .tick = on_tick};
+
+    if (any_job(w->plan, false))
+        KVA_TRY(kva_pool_run(w->plan, jobs, false, &exec, &ev, err));
+    if (any_job(w->plan, true))
+        KVA_TRY(kva_pool_run(w->plan, 1, true, &exec, &ev, err));
+    return KVA_OK;
+}
+
+static int finish(struct writer *w, enum kva_status rc, const struct kva_error *why,
+                  double secs, const char *suite)
+{
+    const char *status = rc == KVA_OK             ? "done"
+                         : rc == KVA_EINTERRUPTED ? "interrupted"
+                                                  : "failed";
+    int code = rc == KVA_EINTERRUPTED ? 128 + (kva_interrupted != 0 ? kva_interrupted : 2)
+               : rc != KVA_OK         ? kva_status_exit(rc)
+               : w->broken > 0        ? 1
+               : w->failed + w->truncated > 0 ? 5
+                                              : 0;
+    struct kva_error later = {0};
+
+    kva_progress_end(w->progress);
+    if (kva_db_end_run(w->db, w->run_id, status, code, &later) != KVA_OK ||
+        kva_db_checkpoint(w->db, &later) != KVA_OK)
+        fprintf(stderr, "kvaudit: %s\n", later.text);
+    if (kva_common.json) {
+        json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:f, s:I, s:i}",
+                              "schema", "kvaudit.run/1", "status", status, "ok",
+                              (json_int_t)w->ok, "failed", (json_int_t)w->failed,
+                              "truncated", (json_int_t)w->truncated, "perf",
+                              (json_int_t)w->perf, "audit_failed", w->broken, "seconds",
+                              secs, "rows", (json_int_t)w->rows, "exit", code);
+        char *text = json_dumps(o, 0);
+
+        printf("%s\n", text != NULL ? text : "{}");
+        free(text);
+        json_decref(o);
+    } else if (!kva_common.quiet) {
+        fprintf(stderr,
+                "%lld ok, %lld failed, %lld truncated, %lld timed alone in %.1f s\n",
+                (long long)w->ok, (long long)w->failed, (long long)w->truncated,
+                (long long)w->perf, secs);
+    }
+    if (w->first_error[0] != '\0')
+        fprintf(stderr, "kvaudit: first failure: %s\n", w->first_error);
+    if (w->broken > 0)
+        fprintf(stderr, "kvaudit: %d outcomes under `physical` failed their byte audit\n",
+                w->broken);
+    if (rc == KVA_EINTERRUPTED)
+        fprintf(stderr, "kvaudit: interrupted; `kvaudit run %s --db %s` resumes\n", suite,
+                kva_db_path(w->db));
+    else if (rc != KVA_OK)
+        (void)kva_command_fail(why);
+    return code;
+}
+
+static enum kva_status load_suite(const char *path, struct kva_suite *s,
+                                  struct kva_error *err)
+{
+    struct kva_suite_opts o = {.set = opt.set.v,
+                               .n_set = opt.set.n,
+                               .only = opt.only.v,
+                               .n_only = opt.only.n,
+                               .limit = opt.limit};
+    struct kva_buf report;
+    enum kva_status rc;
+
+    kva_buf_init(&report, 0);
+    rc = kva_suite_load(path, &o, s, &report, err);
+    if (report.len > 0)
+        fputs(report.data, stderr);
+    kva_buf_release(&report);
+    return rc;
+}
+
+static int dry_run(struct kva_plan *plan, struct kva_db *db)
+{
+    struct kva_error err = {0};
+    struct kva_buf out;
+    int code = 0;
+
+    kva_buf_init(&out, 0);
+    if (kva_plan_print(plan, db, kva_common.json != 0, &out, &err) != KVA_OK ||
+        kva_command_out(out.data, out.len, &err) != KVA_OK)
+        code = kva_command_fail(&err);
+    kva_buf_release(&out);
+    return code;
+}
+
+static int run_plan(struct kva_suite *suite, struct kva_plan *plan, struct kva_db *db,
+                    int jobs, int threads, const char *path)
+{
+    struct writer w = {.db = db, .plan = plan};
+    struct kva_error err = {0};
+    uint64_t t0 = kva_now_ns();
+    enum kva_status rc;
+    int code;
+
+    if (!kva_common.quiet)
+        fprintf(stderr,
+                "%s: %lld outcomes planned, %lld done, %lld to do, %lld to time alone\n",
+                suite->name, (long long)plan->n_planned, (long long)plan->n_done,
+                (long long)plan->n_todo, (long long)plan->n_perf_todo);
+    if (plan->n_todo + plan->n_perf_todo == 0) {
+        if (kva_common.json)
+            printf("{\"schema\": \"kvaudit.run/1\", \"status\": \"done\", \"ok\": 0, "
+                   "\"exit\": 0}\n");
+        return 0;
+    }
+    w.sample_id = kva_calloc((size_t)plan->n_units + 1, sizeof *w.sample_id);
+    rc = w.sample_id == NULL ? KVA_FAIL(&err, KVA_ENOMEM, "%d units", plan->n_units)
+                             : KVA_OK;
+    if (rc == KVA_OK)
+        rc = kva_progress_new(opt.progress, plan->n_todo + plan->n_perf_todo, plan, jobs,
+                              &w.progress, &err);
+    if (rc == KVA_OK)
+        rc = start_run(&w, suite, threads, &err);
+    if (rc != KVA_OK) {
+        code = kva_command_fail(&err);
+        goto out;
+    }
+    rc = kva_plan_write(plan, db, w.run_id, &err);
+    if (rc == KVA_OK)
+        rc = measure(&w, jobs, &err);
+    code = finish(&w, rc, &err, (double)(kva_now_ns() - t0) / 1e9, path);
+out:
+    for (int u = 0; w.sample_id != NULL && u < plan->n_units; u++)
+        free(w.sample_id[u]);
+    free(w.sample_id);
+    kva_progress_free(w.progress);
+    return code;
+}
+
+int kva_cmd_run(int argc, char **argv)
+{
+    struct kva_suite suite = {0};
+    struct kva_plan plan = {0};
+    struct kva_db *db = NULL;
+    struct kva_error err = {0};
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int jobs = opt.jobs > 0
+                   ? opt.jobs
+                   : (int)kva_env_int("KVAUDIT_JOBS", 1, 64, cores > 0 ? cores : 1);
+    int threads =
+        opt.threads > 0 ? opt.threads : (int)kva_env_int("KVAUDIT_THREADS", 1, 64, 1);
+    int code;
+
+    if (argc != 1)
+        return kva_command_usage("run", "one suite file is expected");
+    kva_command_signals();
+    if (load_suite(argv[0], &suite, &err) != KVA_OK) {
+        code = kva_command_fail(&err);
+        goto out;
+    }
+    if (opt.dry_run && access(kva_db_default(), F_OK) != 0) {
+        if (kva_plan_new(&suite, NULL, threads, &plan, &err) != KVA_OK)
+            code = kva_command_fail(&err);
+        else
+            code = dry_run(&plan, NULL);
+        goto out;
+    }
+    if (kva_db_open(kva_db_default(), opt.dry_run ? KVA_DB_READ : KVA_DB_WRITE, &db,
+                    &err) != KVA_OK ||
+        kva_plan_new(&suite, db, threads, &plan, &err) != KVA_OK)
+        code = kva_command_fail(&err);
+    else if (opt.dry_run)
+        code = dry_run(&plan, db);
+    else
+        code = run_plan(&suite, &plan, db, jobs, threads, argv[0]);
+out:
+    kva_plan_release(&plan);
+    kva_suite_release(&suite);
+    kva_db_close(db);
+    return code;
+}
