@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* test_data.c - the files that the program carries are the published ones. */
+#include "tests/tasks/tasks_test.h"
+
+static void carried_bytes_have_the_stated_sha256(void **state)
+{
+    (void)state;
+    assert_int_equal(kva_carried_count(), 5);
+    for (size_t i = 0; i < kva_carried_count(); i++) {
+        struct kva_carried c = kva_carried_file(i);
+        uint8_t digest[32];
+        char hex[65];
+
+        kva_sha256_of(c.bytes, c.n, digest);
+        kva_hex(digest, sizeof digest, hex);
+        assert_string_equal(hex, c.sha256);
+    }
+}
+
+static void the_shared_copies_are_the_same(void **state)
+{
+    static const char *const from[][2] = {
+        {"adjectivelist-2.2.0.txt", "wordlists-2.2.0/adjectivelist.txt"},
+        {"nounlist-2.2.0.txt", "wordlists-2.2.0/nounlist.txt"},
+        {"adjectivelist-3.0.0.txt", "wordlists-3.0.0/adjectivelist.txt"},
+        {"nounlist-3.0.0.txt", "wordlists-3.0.0/nounlist.txt"},
+        {"emerson_essays.txt", "emerson_essays.txt"},
+    };
+    const char *dir = getenv("KVAUDIT_SHARED");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof from / sizeof from[0]; i++) {
+        struct kva_error err = {0};
+        struct kva_buf file, own;
+        char path[512], sha256[65];
+        const char *bytes;
+        size_t n;
+
+        snprintf(path, sizeof path, "%s/ruler/%s", dir ? dir : "../shared/data",
+                 from[i][1]);
+        kva_buf_init(&file, 0);
+        kva_buf_init(&own, 0);
+        if (kva_read_file(path, 0, &file, &err) != KVA_OK) {
+            print_message("SKIP: %s\n", err.text);
+            kva_buf_release(&file);
+            skip();
+        }
+        assert_int_equal(
+            kva_carried_load(NULL, from[i][0], &own, &bytes, &n, sha256, &err), KVA_OK);
+        assert_int_equal(n, file.len);
+        assert_memory_equal(bytes, file.data, n);
+        kva_buf_release(&file);
+        kva_buf_release(&own);
+    }
+}
+
+static void a_data_directory_replaces_what_is_carried(void **state)
+{
+    struct kva_task_opts opts = {.seed = 42, .data_dir = "configs/data"};
+    struct kva_task *carried = open_task("ruler/niah_single_2@512");
+    struct kva_task *read = open_with("ruler/niah_single_2@512", &opts);
+    struct kva_arena arena;
+
+    (void)state;
+    kva_arena_init(&arena);
+    assert_string_equal(kva_task_gen_json(carried, &arena),
+                        kva_task_gen_json(read, &arena));
+    assert_string_equal(item_of(carried, 7, &kva_tok_ws, &arena).context,
+                        item_of(read, 7, &kva_tok_ws, &arena).context);
+    opts.data_dir = "no/such/directory";
+    assert_non_null(strstr(refusal("ruler/niah_single_2", &opts),
+                           "EIO: no/such/directory/adjectivelist-2.2.0.txt"));
+    kva_arena_release(&arena);
+    kva_task_close(carried);
+    kva_task_close(read);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(carried_bytes_have_the_stated_sha256),
+        TEST(the_shared_copies_are_the_same),
+        TEST(a_data_directory_replaces_what_is_carried),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
