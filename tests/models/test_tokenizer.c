@@ -52,9 +52,10 @@ static void check_row(struct kva_tokenizer *t, json_t *row)
 static void every_reference_row_gives_the_same_ids(void **state)
 {
     (void)state;
-    FILE *f = fopen(reference_file("oracle/tokenizer-smollm2.jsonl"), "r");
-    assert_non_null(f);
+    const char *path = reference_file("oracle/tokenizer-smollm2.jsonl");
     struct kva_tokenizer *t = smollm2_tokenizer();
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
     char *line = NULL;
     size_t cap = 0;
     int rows = 0, special = 0;
@@ -91,14 +92,13 @@ static void the_real_vocabulary_has_its_flags(void **state)
 static void prose_survives_encoding_and_decoding_quickly(void **state)
 {
     (void)state;
+    const char *path = reference_file("ruler/emerson_essays.txt");
+    struct kva_tokenizer *t = smollm2_tokenizer();
     struct kva_buf text, back;
     kva_buf_init(&text, 0);
     kva_buf_init(&back, 0);
     struct kva_error err = {0};
-    assert_int_equal(
-        kva_read_file(reference_file("ruler/emerson_essays.txt"), 0, &text, &err),
-        KVA_OK);
-    struct kva_tokenizer *t = smollm2_tokenizer();
+    assert_int_equal(kva_read_file(path, 0, &text, &err), KVA_OK);
     size_t n = text.len < 500000 ? text.len : 500000;
     while (n > 0 && ((unsigned char)text.data[n] & 0xc0) == 0x80)
         n--;
