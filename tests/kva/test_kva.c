@@ -325,9 +325,8 @@ static void fnv_and_mix_give_the_vectors_of_the_documents(void **state)
     assert_true(kva_fnv1a64_str("retrieval.norm") == 0x8f4b90a9fbcd35edULL);
     assert_true(kva_mix64(kva_fnv1a64_str("retrieval.code") + 256) ==
                 0xe5ec55f84aa12516ULL);
-    assert_true(
-        kva_mix64(kva_fnv1a64_str("retrieval.code") + 32767) >> 32 == 0x3cefce56ULL ||
-        kva_mix64(kva_fnv1a64_str("retrieval.code") + 32767) == 0x3cefce567a075b93ULL);
+    h = kva_fnv1a64_str("retrieval.code");
+    assert_true(kva_mix64(h + 32767) == 0x3cefce567a075b93ULL);
 }
 
 static void splitmix_gives_the_vectors_of_the_documents(void **state)
