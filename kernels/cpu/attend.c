@@ -136,8 +136,11 @@ static void one_page(const struct attend *t, const struct tiles *tl, int head, i
     const struct kva_kv_view *kv = t->a->kv;
     int held = kv->len[head] - index * KVA_PAGE;
     int id = kv->table[(size_t)head * kv->table_cap + index];
+    int after =
+        held > KVA_PAGE ? kv->table[(size_t)head * kv->table_cap + index + 1] : id;
     const uint8_t *keys = kv->base + (size_t)id * kv->page_bytes;
-    size_t element = kv->type == KVA_F16 ? 2 : 4;
+    const uint8_t *next = kv->base + (size_t)after * kv->page_bytes;
+    size_t values = (size_t)KVA_PAGE * kv->dim_k * (kv->type == KVA_F16 ? 2 : 4);
     struct page p = {.pos = kv->pos + (size_t)id * KVA_PAGE, .live = UINT32_MAX, .n = 32};
     bool ready = false;
 
@@ -164,9 +167,9 @@ static void one_page(const struct attend *t, const struct tiles *tl, int head, i
             continue;
         }
         if (!ready) {
-            t->k->tile_k(keys, kv->type, p.n, kv->dim_k, tl->kt);
-            p.finite = t->k->tile_v(keys + (size_t)KVA_PAGE * kv->dim_k * element,
-                                    kv->type, p.n, p.live, kv->dim_v, t->dvp, tl->v);
+            t->k->tile_k(keys, kv->type, p.n, kv->dim_k, tl->kt, next);
+            p.finite = t->k->tile_v(keys + values, kv->type, p.n, p.live, kv->dim_v,
+                                    t->dvp, tl->v, next + values);
             ready = true;
         }
         n = units - u < UNITS ? units - u : UNITS;
@@ -279,7 +282,8 @@ static void window_pass(const struct window *t, const struct window_tiles *tl, i
         memcpy(pos, t->k_pos + a + j, (size_t)held * sizeof *pos);
         for (int i = 0; i < held; i++)
             hi = pos[i] > hi ? pos[i] : hi;
-        t->k->tile_k(t->keys->data + (a + j) * (size_t)dim, KVA_F32, held, dim, tl->kt);
+        t->k->tile_k(t->keys->data + (a + j) * (size_t)dim, KVA_F32, held, dim, tl->kt,
+                     t->keys->data + (a + j + 32) * (size_t)dim);
         if (y)
             memcpy(sum, y + j, (size_t)held * sizeof *sum);
         for (int u = 0; u < units; u += UNITS) {

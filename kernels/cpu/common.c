@@ -74,5 +74,5 @@ void kva_cpu_logits_stats(struct kva_ops *ops, const float *logits, int n, int32
         return;
     for (int i = 0; i < n; i++)
         sum += exp((double)logits[i] - (double)top);
-    *nll = (double)top + log(sum) - (double)logits[target];
+    *nll = log(sum) - ((double)logits[target] - (double)top);
 }

@@ -76,12 +76,14 @@ struct kva_cpu_kernels {
                         const float *x, size_t xs, int rows, float *y, size_t ys);
     /* inputs k0 .. k0+kn-1 of a panel as f32 [kn][16] */
     void (*unpack)(const struct kva_weight *w, int panel, int k0, int kn, float *dst);
-    /* n rows of dim values -> kt[2][dim][16], lanes >= n zero */
-    void (*tile_k)(const void *src, enum kva_type type, int n, int dim, float *kt);
+    /* n rows of dim values -> kt[2][dim][16], lanes >= n zero. next: what will be read
+     * after this, only ever prefetched */
+    void (*tile_k)(const void *src, enum kva_type type, int n, int dim, float *kt,
+                   const void *next);
     /* n rows -> v[32][stride], zero padded; rows without their bit in `live` become zero.
      * False when a live value is not finite. */
     bool (*tile_v)(const void *src, enum kva_type type, int n, uint32_t live, int dim,
-                   int stride, float *v);
+                   int stride, float *v, const void *next);
     /* one page of the running softmax for `units` query heads: s[units][32] dots in,
      * weights exp(s*scale - m) out (0 where mask has no bit); m, l and o[units][stride]
      * move on */

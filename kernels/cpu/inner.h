@@ -71,8 +71,11 @@ INLINE void block(const int mr, const int nv, const float *x, size_t xs, int kn,
 #define BLOCK_CASES                                                                      \
     BLOCK_CASE(1)                                                                        \
     BLOCK_CASE(2)                                                                        \
-    BLOCK_CASE(3) BLOCK_CASE(4) BLOCK_CASE(5) BLOCK_CASE(6) BLOCK_CASE(7) BLOCK_CASE(8)  \
-        BLOCK_CASE(9) BLOCK_CASE(10) BLOCK_CASE(11) BLOCK_CASE(12)
+    BLOCK_CASE(3)                                                                        \
+    BLOCK_CASE(4)                                                                        \
+    BLOCK_CASE(5)                                                                        \
+    BLOCK_CASE(6) BLOCK_CASE(7) BLOCK_CASE(8) BLOCK_CASE(9) BLOCK_CASE(10)               \
+        BLOCK_CASE(11) BLOCK_CASE(12)
 #elif KERNEL_ROWS == 6
 #define BLOCK_CASES                                                                      \
     BLOCK_CASE(1)                                                                        \
@@ -156,8 +159,10 @@ INLINE struct v16 weight(const int min, struct v16 q, struct v16 d, struct v16 m
     return min ? v_add(t, m) : t;
 }
 
+/* Fetches what lies `ahead` bytes further on, the next pair of panels: a pair is too
+ * short for the hardware to notice the stream while the rows are computed. */
 INLINE void unpack_kind(const int bits, const int min, const int wide, const int blk,
-                        const uint8_t *p, int k0, int kn, float *dst)
+                        const uint8_t *p, size_t ahead, int k0, int kn, float *dst)
 {
     const size_t bytes = KVA_PACK_BYTES(bits, min, wide, blk);
     const int values = bits * blk * 2;
@@ -171,6 +176,8 @@ INLINE void unpack_kind(const int bits, const int min, const int wide, const int
     for (int k = 0; k < kn; k += blk, p += bytes, dst += 16 * blk) {
         struct v16 d = scales(wide, p + values), m = d;
 
+        for (size_t a = 0; a < bytes; a += 64)
+            _mm_prefetch((const char *)p + ahead + a, _MM_HINT_T1);
         if (min)
             m = scales(wide, p + values + (wide ? 64 : 32));
         if (bits == 4) {
@@ -197,7 +204,7 @@ static void unpack(const struct kva_weight *w, int panel, int k0, int kn, float 
     switch (w->kind) {
 #define KVA_X(kind, bits, min, wide, blk)                                                \
     case KVA_PACK_##kind:                                                                \
-        unpack_kind(bits, min, wide, blk, p, k0, kn, dst);                               \
+        unpack_kind(bits, min, wide, blk, p, 2 * w->panel_bytes, k0, kn, dst);           \
         break;
         KVA_PACK_MAP(KVA_X)
 #undef KVA_X
@@ -380,16 +387,28 @@ INLINE void transpose8(const __m256 *r, float *dst)
 }
 #endif
 
-INLINE void tile_k_of(enum kva_type type, const void *src, int n, int dim, float *kt)
+/* Pages lie anywhere, so the hardware cannot foresee the next one: the converters ask for
+ * it, `n` bytes as they use as many of their own. */
+INLINE const char *fetch(const char *next, size_t n)
+{
+    for (size_t i = 0; i < n; i += 64)
+        _mm_prefetch(next + i, _MM_HINT_T0);
+    return next + n;
+}
+
+INLINE void tile_k_of(enum kva_type type, const void *src, int n, int dim, float *kt,
+                      const char *next)
 {
     int d0 = 0;
 
+    (void)next;
 #if !defined(KVA_SIMD_1)
     d0 = dim & ~7;
     for (int e = 0; e < KVA_PAGE; e += 8)
         for (int d = 0; d < d0; d += 8) {
             __m256 r[8];
 
+            next = fetch(next, type == KVA_F16 ? 128 : 256);
 #pragma GCC unroll 8
             for (int i = 0; i < 8; i++)
                 r[i] = e + i < n ? eight_values(src, type, (size_t)(e + i) * dim + d)
@@ -403,22 +422,24 @@ INLINE void tile_k_of(enum kva_type type, const void *src, int n, int dim, float
                 e < n ? one_value(src, type, (size_t)e * dim + d) : 0.0f;
 }
 
-static void tile_k(const void *src, enum kva_type type, int n, int dim, float *kt)
+static void tile_k(const void *src, enum kva_type type, int n, int dim, float *kt,
+                   const void *next)
 {
     if (type == KVA_F16)
-        tile_k_of(KVA_F16, src, n, dim, kt);
+        tile_k_of(KVA_F16, src, n, dim, kt, next);
     else
-        tile_k_of(KVA_F32, src, n, dim, kt);
+        tile_k_of(KVA_F32, src, n, dim, kt, next);
 }
 
 INLINE bool tile_v_of(enum kva_type type, const void *src, int n, uint32_t live, int dim,
-                      int stride, float *v)
+                      int stride, float *v, const char *next)
 {
     struct v16 bad = v_zero();
 
     for (int e = 0; e < n; e++, v += stride) {
         int d = 0;
 
+        next = fetch(next, (size_t)dim * (type == KVA_F16 ? 2 : 4));
         if (!(live >> e & 1)) {
             memset(v, 0, (size_t)stride * sizeof *v);
             continue;
@@ -441,11 +462,11 @@ INLINE bool tile_v_of(enum kva_type type, const void *src, int n, uint32_t live,
 }
 
 static bool tile_v(const void *src, enum kva_type type, int n, uint32_t live, int dim,
-                   int stride, float *v)
+                   int stride, float *v, const void *next)
 {
     if (type == KVA_F16)
-        return tile_v_of(KVA_F16, src, n, live, dim, stride, v);
-    return tile_v_of(KVA_F32, src, n, live, dim, stride, v);
+        return tile_v_of(KVA_F16, src, n, live, dim, stride, v, next);
+    return tile_v_of(KVA_F32, src, n, live, dim, stride, v, next);
 }
 
 /* l adds each page as tree(p[0..15] + p[16..31]): entries that are not visible are zeros
@@ -577,17 +598,23 @@ static void add(float *x, const float *y, size_t n)
         x[i] += y[i];
 }
 
-/* 24 (AVX-512), 12 x 2 (AVX2) independent chains: what the machine can do at best */
+/* 24 (AVX-512) or 12 (AVX2) independent chains: what the machine can do at best. Lanes
+ * start apart, or the compiler merges equal chains. */
 static double peak(long loops)
 {
-    struct v16 acc[KERNEL_ROWS][KERNEL_VECS], a = v_set1(0.999f), b = v_set1(0.001f);
+    struct v16 acc[KERNEL_ROWS][KERNEL_VECS], a, b;
+    float start[16 * KERNEL_ROWS * KERNEL_VECS];
     double sum = 0;
 
+    for (int i = 0; i < 16 * KERNEL_ROWS * KERNEL_VECS; i++)
+        start[i] = 1.0f / (float)(i + 3);
+    a = v_load(start);
+    b = v_load(start + 16);
 #pragma GCC unroll 12
     for (int r = 0; r < KERNEL_ROWS; r++)
 #pragma GCC unroll 2
         for (int c = 0; c < KERNEL_VECS; c++)
-            acc[r][c] = v_set1((float)(r + c));
+            acc[r][c] = v_load(start + 16 * (r * KERNEL_VECS + c));
     for (long i = 0; i < loops; i++) {
 #pragma GCC unroll 12
         for (int r = 0; r < KERNEL_ROWS; r++)
