@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct kva_opt *no_options(void)
 {
@@ -128,6 +129,24 @@ bool kva_env_flag(const char *name)
     const char *v = getenv(name);
 
     return v && v[0] && strcmp(v, "0") != 0;
+}
+
+bool kva_on_path(const char *program)
+{
+    const char *path = getenv("PATH");
+
+    while (path && *path) {
+        size_t n = strcspn(path, ":");
+        char full[4096];
+
+        if (snprintf(full, sizeof full, "%.*s/%s", (int)n, path, program) <
+                (int)sizeof full &&
+            access(full, X_OK) == 0)
+            return true;
+        path += n;
+        path += *path == ':';
+    }
+    return false;
 }
 
 int64_t kva_env_int(const char *name, int64_t min, int64_t max, int64_t def)

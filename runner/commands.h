@@ -36,6 +36,8 @@ int kva_command_usage(const char *command, const char *fmt, ...)
 void kva_command_signals(void);
 /* True when `name` is set to something other than "" and "0". */
 bool kva_env_flag(const char *name);
+/* Is there an executable file of this name on PATH? */
+bool kva_on_path(const char *program);
 /* Whole number of the environment in [min, max], else `def` with a warning. */
 int64_t kva_env_int(const char *name, int64_t min, int64_t max, int64_t def);
 
