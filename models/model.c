@@ -157,14 +157,18 @@ enum kva_status kva_model_from_bytes(struct kva_buf *file, const char *name,
     enum kva_status rc;
 
     KVA_GO(new_model(name, opts, &m, err));
-    KVA_GO(kva_gguf_parse(file->data, file->len, name, &m->gguf, err));
-    KVA_GO(load_gguf(m, opts, err));
+    KVA_GO(
+        kva_gguf_parse(file->data, file->len, name, &m->gguf, err)); /* names the file */
+    rc = load_gguf(m, opts, err);
+    if (rc != KVA_OK) {
+        kva_context(err, "%s", name);
+        goto out;
+    }
     m->file = *file;
     kva_buf_init(file, 0);
     *out = m;
     return KVA_OK;
 out:
-    kva_context(err, "%s", name);
     kva_model_close(m);
     return rc;
 }
