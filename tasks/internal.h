@@ -186,7 +186,8 @@ struct kva_task {
     const struct kva_task_desc *desc;
     const struct kva_family *family;
     struct kva_task_info info;
-    char *name; /* info.name */
+    char *name;  /* info.name */
+    char *label; /* suite/name, for messages */
     char *
         stream_name; /* of the random streams: the name without a RULER task's haystack */
     uint64_t seed;

@@ -498,7 +498,7 @@ static enum kva_status make(const struct kva_task *task, int idx, size_t n_units
     kva_draft_init(&d);
     p->s = s;
     KVA_GO(draw(task, p, arena, item, err));
-    fit = (struct kva_fit){.task = task->name,
+    fit = (struct kva_fit){.task = task->label,
                            .question = item->question,
                            .answer_prefix = item->answer_prefix,
                            .limit = task->info.ctx,

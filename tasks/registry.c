@@ -174,6 +174,17 @@ static enum kva_status check_opts(const struct kva_task_opts *o, struct kva_erro
     return KVA_OK;
 }
 
+static enum kva_status make_label(struct kva_task *task, struct kva_error *err)
+{
+    size_t n = strlen(task->desc->suite) + strlen(task->name) + 2;
+
+    task->label = kva_calloc(n, 1);
+    if (!task->label)
+        return KVA_FAIL(err, KVA_ENOMEM, "task %s: out of memory", task->name);
+    snprintf(task->label, n, "%s/%s", task->desc->suite, task->name);
+    return KVA_OK;
+}
+
 enum kva_status kva_task_open(const char *text, const struct kva_task_opts *opts,
                               struct kva_task **out, struct kva_error *err)
 {
@@ -210,6 +221,7 @@ enum kva_status kva_task_open(const char *text, const struct kva_task_opts *opts
                                                    : req.desc->max_new_tokens,
     };
     KVA_GO(task->family->open(task, &req, err));
+    KVA_GO(make_label(task, err));
     metric = kva_metric_find(task->info.metric);
     if (!metric) {
         rc = KVA_FAIL(err, KVA_EINVALID, "task %s: unknown metric %s", text,
@@ -234,6 +246,7 @@ void kva_task_close(struct kva_task *task)
     if (task->state)
         task->family->close(task->state);
     free(task->name);
+    free(task->label);
     free(task->stream_name);
     free(task);
 }
@@ -250,8 +263,7 @@ enum kva_status kva_task_item(const struct kva_task *task, int idx,
     struct kva_item made = {.idx = idx, .depth = -1};
 
     if (idx < 0 || (task->info.n_available >= 0 && idx >= task->info.n_available))
-        return KVA_FAIL(err, KVA_EINVALID, "task %s/%s has no item %d", task->info.suite,
-                        task->name, idx);
+        return KVA_FAIL(err, KVA_EINVALID, "task %s has no item %d", task->label, idx);
     made.metric = task->info.metric;
     made.max_new_tokens = task->info.max_new_tokens;
     made.guess_floor = task->info.guess_floor;

@@ -212,7 +212,7 @@ static enum kva_status vt_item(const struct kva_task *task, int idx,
         goto out;
     }
     item->gold = kva_task_gold(arena, item->answer_prefix, answers, NAMES, " ");
-    fit = (struct kva_fit){.task = task->name,
+    fit = (struct kva_fit){.task = task->label,
                            .question = item->question,
                            .answer_prefix = item->answer_prefix,
                            .limit = task->info.ctx,

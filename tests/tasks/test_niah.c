@@ -361,7 +361,7 @@ static void a_length_too_small_is_refused_at_once(void **state)
         struct kva_item it;
         int need, limit = kva_task_info(task)->ctx;
         const char *at;
-        char again[64];
+        char again[120];
 
         kva_arena_init(&arena);
         assert_int_equal(kva_task_item(task, 0, &kva_tok_ws, &arena, &it, &err),

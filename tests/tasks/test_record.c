@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* test_record.c - golden prompts: whole records of every task against tests/golden/tasks,
+ * byte for byte. KVA_GOLDEN=1 rewrites them; a change of one raises the task's version.
+ */
+#include "tests/tasks/tasks_test.h"
+
+static const struct {
+    const char *dir, *task;
+} golden[] = {
+    {"niah_single_1", "ruler/niah_single_1@512"},
+    {"niah_single_2", "ruler/niah_single_2@512"},
+    {"niah_single_3", "ruler/niah_single_3@512"},
+    {"niah_multikey_1", "ruler/niah_multikey_1@512"},
+    {"vt", "ruler/vt@700"},
+    {"needle", "niah/needle:digits=4,keys=4,prefix=needle@512"},
+    {"needle_mv2_mq2", "niah/needle:queries=2,values=2@512"},
+};
+
+static void records_equal_the_golden_files(void **state)
+{
+    const char *rewrite = getenv("KVA_GOLDEN");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof golden / sizeof golden[0]; i++) {
+        struct kva_task *task = open_task(golden[i].task);
+        struct kva_error err = {0};
+        struct kva_arena arena;
+        struct kva_buf made, kept;
+        char path[200];
+
+        kva_arena_init(&arena);
+        kva_buf_init(&made, 0);
+        kva_buf_init(&kept, 0);
+        for (int idx = 0; idx < 2; idx++) {
+            struct kva_item it = item_of(task, idx, &kva_tok_ws, &arena);
+
+            assert_int_equal(kva_task_record(task, &it, &kva_tok_ws, &made, &err),
+                             KVA_OK);
+            kva_buf_putc(&made, '\n');
+        }
+        snprintf(path, sizeof path, "tests/golden/tasks/%s", golden[i].dir);
+        if (rewrite && strcmp(rewrite, "1") == 0)
+            assert_int_equal(kva_mkdirs(path, &err), KVA_OK);
+        snprintf(path, sizeof path, "tests/golden/tasks/%s/expected.jsonl",
+                 golden[i].dir);
+        if (rewrite && strcmp(rewrite, "1") == 0)
+            assert_int_equal(kva_write_file(path, made.data, made.len, &err), KVA_OK);
+        if (kva_read_file(path, 0, &kept, &err) != KVA_OK)
+            fail_msg("%s", err.text);
+        if (made.len != kept.len || memcmp(made.data, kept.data, made.len) != 0)
+            fail_msg("%s differs from what %s gives now", path, golden[i].task);
+        kva_buf_release(&made);
+        kva_buf_release(&kept);
+        kva_arena_release(&arena);
+        kva_task_close(task);
+    }
+}
+
+static void every_generated_task_has_a_golden_record(void **state)
+{
+    size_t n;
+    const struct kva_task_desc *d = kva_tasks(&n);
+
+    (void)state;
+    for (size_t i = 0; i < n; i++) {
+        size_t g = 0;
+
+        while (g < sizeof golden / sizeof golden[0] &&
+               strcmp(golden[g].dir, d[i].name) != 0)
+            g++;
+        assert_true(g < sizeof golden / sizeof golden[0] ||
+                    strcmp(d[i].suite, "jsonl") == 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(records_equal_the_golden_files),
+        TEST(every_generated_task_has_a_golden_record),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
