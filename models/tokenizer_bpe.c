@@ -33,6 +33,7 @@ struct special {
 /* Shared by all handles on one vocabulary. */
 struct vocab {
     atomic_int users;
+    atomic_bool warned; /* a byte without token was met */
     int size;
     struct kva_arena strings;
     struct {
@@ -416,6 +417,7 @@ struct bpe {
     struct pieces pieces, spare;
     struct kva_buf mapped; /* a piece in the byte alphabet */
     uint16_t code_of[256];
+    int dropped; /* last byte that has no token, -1: none */
 };
 
 static void heap_push(struct candidate *heap, size_t *n, struct candidate c)
@@ -528,17 +530,22 @@ static enum kva_status encode_piece(struct bpe *b, const char *text, size_t begi
                         n);
     KVA_TRY(reserve(b, n, err));
     b->n_heap = 0;
+    int32_t symbols = 0;
     for (size_t i = 0; i < n; i++) {
         unsigned char byte = (unsigned char)text[begin + i];
-        if (b->v->byte_id[byte] < 0)
-            return KVA_FAIL(err, KVA_EFORMAT,
-                            "the vocabulary has no token for byte 0x%02x", byte);
-        b->symbol[i] = (struct symbol){b->v->byte_id[byte], (int32_t)i - 1,
-                                       i + 1 < n ? (int32_t)i + 1 : -1, (uint32_t)i,
-                                       (uint32_t)i + 1};
+        if (b->v->byte_id[byte] < 0) {
+            b->dropped = byte;
+            continue;
+        }
+        b->symbol[symbols] = (struct symbol){b->v->byte_id[byte], symbols - 1,
+                                             symbols + 1, (uint32_t)i, (uint32_t)i + 1};
+        symbols++;
     }
-    for (size_t i = 0; i + 1 < n; i++)
-        consider(b, (int32_t)i);
+    if (symbols == 0)
+        return KVA_OK;
+    b->symbol[symbols - 1].next = -1;
+    for (int32_t i = 0; i + 1 < symbols; i++)
+        consider(b, i);
     merge_all(b);
     for (int32_t i = 0; i >= 0; i = b->symbol[i].next)
         KVA_TRY(kva_tokens_add(out, b->symbol[i].id, begin + b->symbol[i].begin,
@@ -600,12 +607,12 @@ static enum kva_status encode_fragment(struct bpe *b, const char *text, size_t b
     return KVA_OK;
 }
 
-static enum kva_status encode_text(const struct vocab *v, const char *text, size_t n,
+static enum kva_status encode_text(struct vocab *v, const char *text, size_t n,
                                    bool parse_special, struct kva_tokens *out,
                                    struct kva_error *err)
 {
     enum kva_status rc = KVA_OK;
-    struct bpe b = {.v = v};
+    struct bpe b = {.v = v, .dropped = -1};
     int16_t unused[324];
     alphabet(b.code_of, unused);
     kva_buf_init(&b.mapped, 0);
@@ -622,6 +629,10 @@ static enum kva_status encode_text(const struct vocab *v, const char *text, size
         begin = i;
     }
     KVA_GO(encode_fragment(&b, text, begin, n, out, err));
+    if (b.dropped >= 0 && !atomic_exchange(&v->warned, true))
+        kva_log(KVA_LOG_WARN,
+                "the vocabulary has no token for byte 0x%02x; such bytes are left out",
+                (unsigned)b.dropped);
 out:
     free(b.symbol);
     free(b.heap);
@@ -639,8 +650,8 @@ static enum kva_status vocab_encode(void *state, const char *text, size_t n,
 }
 
 /* Control tokens count as what they become in a prompt. */
-static enum kva_status vocab_count(const void *state, const char *text, size_t n,
-                                   size_t *count, struct kva_error *err)
+static enum kva_status vocab_count(void *state, const char *text, size_t n, size_t *count,
+                                   struct kva_error *err)
 {
     struct kva_tokens t = {0};
     enum kva_status rc = encode_text(state, text, n, true, &t, err);

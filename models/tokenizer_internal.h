@@ -13,7 +13,7 @@ struct tokenizer_kind {
     /* text is valid UTF-8 and shorter than 4 GiB */
     enum kva_status (*encode)(void *state, const char *text, size_t n, bool parse_special,
                               struct kva_tokens *out, struct kva_error *err);
-    enum kva_status (*count)(const void *state, const char *text, size_t n, size_t *count,
+    enum kva_status (*count)(void *state, const char *text, size_t n, size_t *count,
                              struct kva_error *err);
     /* raw bytes, not yet cleaned */
     enum kva_status (*decode)(const void *state, const int32_t *ids, size_t n,

@@ -236,8 +236,8 @@ static enum kva_status count_token(void *ctx, const char *text, size_t begin, si
     return KVA_OK;
 }
 
-static enum kva_status words_count(const void *state, const char *text, size_t n,
-                                   size_t *count, struct kva_error *err)
+static enum kva_status words_count(void *state, const char *text, size_t n, size_t *count,
+                                   struct kva_error *err)
 {
     (void)state;
     return each_token(text, n, count_token, count, err);
