@@ -44,6 +44,9 @@ struct kva_stratum {
     const int *cluster;
     size_t n;
 };
+/* Interval of the unweighted mean of task means of arm a, cut to [0,1]: SE^2 = sum s_t^2/n_t / T^2,
+ * clusters respected; Wilson over all units when no task has any spread. b is not read. */
+struct kva_interval kva_stat_suite(const struct kva_stratum *s, size_t n_strata);
 /* Seed of a pair: SHA-256("kvaudit-boot-1" | lower digest | higher digest | decimal user seed). */
 uint32_t kva_stat_boot_seed(const uint8_t a[32], const uint8_t b[32], uint64_t user_seed);
 struct kva_boot {
@@ -52,7 +55,9 @@ struct kva_boot {
     double dropped;                   /* share of replicates with A*(b) = 0 */
     bool linearised;                  /* a single stratum below 30: t interval of 4.3 */
 };
-/* Paired stratified bootstrap, percentile 95 %. force_boot: percentile even for small strata. */
+/* Paired stratified bootstrap, percentile 95 %. ratio is NaN and ratio_ci not ok when A(b) < 0.05;
+ * nothing is defined when a stratum is empty. Arms that differ by the same amount everywhere get
+ * the width that n units leave open, never zero. force_boot: percentile even for small strata. */
 enum kva_status kva_stat_bootstrap(const struct kva_stratum *s, size_t n_strata, uint32_t seed,
                                    int replicates, bool force_boot, struct kva_boot *out,
                                    struct kva_error *err);

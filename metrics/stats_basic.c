@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* stats_basic.c - means, spreads and the intervals of a single arm (reports.md 4.3).
+ *
+ *   Wilson:  (p + z^2/2n -+ z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n),  p = k/n
+ *   t:       mean -+ t_{0.975,n-1} sd / sqrt(n)
+ *   suite:   SE^2 = sum_t s_t^2/n_t / T^2, the unweighted mean of T tasks
+ *   cluster: s_t^2/n_t is replaced by sum_c (sum_{i in c} (x_i - mean))^2 / n_t^2 *
+ * C/(C-1)
+ *
+ * No interval has width zero: equal observations are evidence of a small spread, not of
+ * none. */
+#include "metrics/stats_internal.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <gsl/gsl_cdf.h>
+#include <gsl/gsl_errno.h>
+
+static pthread_once_t handler_once = PTHREAD_ONCE_INIT;
+
+static void handler_off(void)
+{
+    (void)gsl_set_error_handler_off();
+}
+
+/* GSL's default handler aborts the process. */
+void kva_stat_init(void)
+{
+    (void)pthread_once(&handler_once, handler_off);
+}
+
+double kva_stat_z975(void)
+{
+    kva_stat_init();
+    return gsl_cdf_ugaussian_Pinv(0.975);
+}
+
+double kva_stat_t975(size_t df)
+{
+    kva_stat_init();
+    return gsl_cdf_tdist_Pinv(0.975, (double)df);
+}
+
+double kva_stat_mean(const double *x, size_t n)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += x[i];
+    return n ? sum / (double)n : (double)NAN;
+}
+
+double kva_stat_sd(const double *x, size_t n)
+{
+    double mean = kva_stat_mean(x, n), sum = 0;
+
+    if (n < 2)
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (x[i] - mean) * (x[i] - mean);
+    return sqrt(sum / (double)(n - 1));
+}
+
+/* Is the spread more than the rounding of the mean? All 0.1 gives an sd of 1e-17. */
+static bool has_spread(const double *x, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (x[i] != x[0])
+            return true;
+    return false;
+}
+
+struct kva_interval kva_stat_wilson(double k, double n)
+{
+    double z = kva_stat_z975(), p = k / n, mid, half;
+    struct kva_interval ci = {0, 1, false};
+
+    if (!(n > 0) || !(k >= 0) || k > n * (1 + 1e-12))
+        return ci;
+    if (p > 1)
+        p = 1;
+    mid = (p + z * z / (2 * n)) / (1 + z * z / n);
+    half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n);
+    ci.lo = p > 0 ? fmax(0, mid - half) : 0;
+    ci.hi = p < 1 ? fmin(1, mid + half) : 1;
+    ci.ok = true;
+    return ci;
+}
+
+struct kva_interval kva_stat_t(const double *x, size_t n)
+{
+    struct kva_interval ci = {0, 0, false};
+    double mean, half;
+
+    if (n < 2 || !has_spread(x, n))
+        return ci;
+    mean = kva_stat_mean(x, n);
+    half = kva_stat_t975(n - 1) * kva_stat_sd(x, n) / sqrt((double)n);
+    ci.lo = mean - half;
+    ci.hi = mean + half;
+    ci.ok = ci.hi > ci.lo;
+    return ci;
+}
+
+struct kva_interval kva_stat_single(const double *x, size_t n, bool binary)
+{
+    struct kva_interval ci = {0, 1, false};
+
+    if (n == 0)
+        return ci;
+    if (!binary)
+        ci = kva_stat_t(x, n);
+    if (!ci.ok)
+        return kva_stat_wilson(kva_stat_mean(x, n) * (double)n, (double)n);
+    ci.lo = fmax(0, ci.lo);
+    ci.hi = fmin(1, ci.hi);
+    return ci;
+}
+
+/* Squared standard error of a task mean; *units: observations or clusters. */
+static double se2_of(const struct kva_stratum *s, struct kva_stat_units *u, size_t *units)
+{
+    double mean = kva_stat_mean(s->a, s->n), sum = 0;
+    size_t n_units = 0;
+
+    kva_stat_group(s, u);
+    for (size_t c = 0; c < u->n; c++) {
+        double part = 0;
+
+        for (size_t i = u->first[c]; i < u->first[c + 1]; i++)
+            part += s->a[u->member[i]] - mean;
+        sum += part * part;
+        n_units++;
+    }
+    *units = n_units;
+    if (n_units < 2)
+        return 0;
+    return sum / ((double)s->n * (double)s->n) * (double)n_units / (double)(n_units - 1);
+}
+
+struct kva_interval kva_stat_suite(const struct kva_stratum *s, size_t n_strata)
+{
+    struct kva_interval ci = {0, 1, false};
+    struct kva_stat_units u;
+    double se2 = 0, mean = 0;
+    size_t total = 0, units, widest = 0;
+
+    for (size_t t = 0; t < n_strata; t++) {
+        if (s[t].n == 0)
+            return ci;
+        if (s[t].n > widest)
+            widest = s[t].n;
+    }
+    if (n_strata == 0 || !kva_stat_units_init(&u, widest))
+        return ci;
+    for (size_t t = 0; t < n_strata; t++) {
+        se2 += se2_of(&s[t], &u, &units);
+        mean += kva_stat_mean(s[t].a, s[t].n);
+        total += units;
+    }
+    kva_stat_units_release(&u);
+    mean /= (double)n_strata;
+    if (!(se2 > 1e-28)) /* no spread in any task */
+        return kva_stat_wilson(mean * (double)total, (double)total);
+    ci.lo = fmax(0, mean - kva_stat_z975() * sqrt(se2) / (double)n_strata);
+    ci.hi = fmin(1, mean + kva_stat_z975() * sqrt(se2) / (double)n_strata);
+    ci.ok = true;
+    return ci;
+}
+
+/* ---- clusters ---- */
+
+bool kva_stat_units_init(struct kva_stat_units *u, size_t n)
+{
+    u->n = 0;
+    u->first = kva_calloc(n + 1, sizeof *u->first);
+    u->member = kva_calloc(n + 1, sizeof *u->member);
+    if (u->first && u->member)
+        return true;
+    kva_stat_units_release(u);
+    return false;
+}
+
+void kva_stat_units_release(struct kva_stat_units *u)
+{
+    free(u->first);
+    free(u->member);
+    u->first = u->member = NULL;
+}
+
+static int by_cluster(const void *x, const void *y, void *ctx)
+{
+    const int *cluster = (const int *)ctx;
+    size_t a = *(const size_t *)x, b = *(const size_t *)y;
+
+    if (cluster[a] != cluster[b])
+        return cluster[a] < cluster[b] ? -1 : 1;
+    return a < b ? -1 : a > b;
+}
+
+void kva_stat_group(const struct kva_stratum *s, struct kva_stat_units *u)
+{
+    for (size_t i = 0; i < s->n; i++)
+        u->member[i] = i;
+    if (s->cluster) {
+        uintptr_t ctx = (uintptr_t)s->cluster; /* qsort_r's context carries no const */
+
+        qsort_r(u->member, s->n, sizeof *u->member, by_cluster, (void *)ctx);
+    }
+    u->n = 0;
+    for (size_t i = 0; i < s->n; i++)
+        if (!s->cluster || i == 0 ||
+            s->cluster[u->member[i]] != s->cluster[u->member[i - 1]])
+            u->first[u->n++] = i;
+    u->first[u->n] = s->n;
+}

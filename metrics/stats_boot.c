@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* stats_boot.c - paired stratified bootstrap of a ratio and a difference
+ * (reports.md 4.3).
+ *
+ * A = unweighted mean of task means. Each replicate draws, task by task in bytewise name
+ * order, as many units (samples, or clusters of them) as the task has, with replacement,
+ * the same ones for both arms; the interval is the 2.5 and 97.5 % quantile of A*(a)/A*(b)
+ * and A*(a) - A*(b). Generator gsl_rng_mt19937, index gsl_rng_uniform_int, seeded from
+ * the pair alone, never from the environment. The upper quantile is the negated lower
+ * quantile of the negated replicates, so that the interval of (b, a) is exactly the
+ * mirror of (a, b).
+ *
+ * One task of fewer than 30 units: the percentile interval is too narrow, so
+ *   u_i = a_i - R b_i,  SE = sd(u) / (sqrt(n) mean b),  R -+ t_{0.975,n-1} SE.
+ *
+ * Arms that differ by the same amount everywhere would give width zero. Then the share of
+ * samples that could still differ is bounded by Wilson's interval for 0 of n units, and
+ * the difference by that share of the score's range. */
+#include "metrics/stats_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gsl/gsl_rng.h>
+#include <gsl/gsl_statistics_double.h>
+
+#define SMALL_STRATUM 30
+#define DENSE_FLOOR   0.05 /* a ratio to less than this is not defined (4.2) */
+#define MAX_DROPPED   0.01
+
+uint32_t kva_stat_boot_seed(const uint8_t a[32], const uint8_t b[32], uint64_t user_seed)
+{
+    bool a_first = memcmp(a, b, 32) <= 0;
+    struct kva_sha256 h;
+    uint8_t out[32];
+    char decimal[24];
+    uint32_t seed;
+    int n = snprintf(decimal, sizeof decimal, "%llu", (unsigned long long)user_seed);
+
+    kva_sha256_init(&h);
+    kva_sha256_add(&h, "kvaudit-boot-1", 14);
+    kva_sha256_add(&h, a_first ? a : b, 32);
+    kva_sha256_add(&h, a_first ? b : a, 32);
+    kva_sha256_add(&h, decimal, (size_t)n);
+    kva_sha256_end(&h, out);
+    seed = (uint32_t)out[0] | (uint32_t)out[1] << 8 | (uint32_t)out[2] << 16 |
+           (uint32_t)out[3] << 24;
+    return seed ? seed : 1; /* GSL treats seed 0 as 4357 */
+}
+
+/* A stratum as sums per unit: what a draw adds. */
+struct arm_sums {
+    size_t n_units, n;
+    double *a, *b; /* per unit */
+    size_t *size;
+};
+
+struct plan {
+    struct arm_sums *t; /* in name order */
+    size_t n_strata, n_units;
+    double *storage;
+    size_t *sizes;
+};
+
+struct named {
+    const struct kva_stratum *s;
+    size_t pos;
+};
+
+static int by_name(const void *x, const void *y)
+{
+    const struct named *a = x, *b = y;
+    int c = strcmp(a->s->name ? a->s->name : "", b->s->name ? b->s->name : "");
+
+    return c ? c : (a->pos < b->pos ? -1 : a->pos > b->pos);
+}
+
+static void plan_release(struct plan *p)
+{
+    free(p->t);
+    free(p->storage);
+    free(p->sizes);
+}
+
+static bool plan_init(struct plan *p, const struct kva_stratum *s, size_t n_strata)
+{
+    struct kva_stat_units u = {0, NULL, NULL};
+    struct named *order = kva_calloc(n_strata, sizeof *order);
+    size_t total = 0, at = 0;
+    bool ok = false;
+
+    memset(p, 0, sizeof *p);
+    for (size_t i = 0; i < n_strata; i++)
+        total += s[i].n;
+    p->t = kva_calloc(n_strata, sizeof *p->t);
+    p->storage = kva_calloc(2 * total, sizeof *p->storage);
+    p->sizes = kva_calloc(total, sizeof *p->sizes);
+    if (!order || !p->t || !p->storage || !p->sizes || !kva_stat_units_init(&u, total))
+        goto out;
+    for (size_t i = 0; i < n_strata; i++)
+        order[i] = (struct named){&s[i], i};
+    qsort(order, n_strata, sizeof *order, by_name);
+    for (size_t i = 0; i < n_strata; i++) {
+        const struct kva_stratum *st = order[i].s;
+        struct arm_sums *t = &p->t[i];
+
+        kva_stat_group(st, &u);
+        t->n_units = u.n;
+        t->n = st->n;
+        t->a = p->storage + at;
+        t->b = p->storage + total + at;
+        t->size = p->sizes + at;
+        for (size_t c = 0; c < u.n; c++)
+            for (size_t k = u.first[c]; k < u.first[c + 1]; k++) {
+                t->a[c] += st->a[u.member[k]];
+                t->b[c] += st->b[u.member[k]];
+                t->size[c]++;
+            }
+        at += st->n;
+        p->n_units += u.n;
+    }
+    p->n_strata = n_strata;
+    ok = true;
+out:
+    kva_stat_units_release(&u);
+    free(order);
+    if (!ok)
+        plan_release(p);
+    return ok;
+}
+
+static void point(const struct plan *p, double *a, double *b)
+{
+    *a = *b = 0;
+    for (size_t i = 0; i < p->n_strata; i++) {
+        const struct arm_sums *t = &p->t[i];
+        double sa = 0, sb = 0;
+
+        for (size_t c = 0; c < t->n_units; c++) {
+            sa += t->a[c];
+            sb += t->b[c];
+        }
+        *a += sa / (double)t->n;
+        *b += sb / (double)t->n;
+    }
+    *a /= (double)p->n_strata;
+    *b /= (double)p->n_strata;
+}
+
+static void replicate(const struct plan *p, gsl_rng *rng, double *a, double *b)
+{
+    *a = *b = 0;
+    for (size_t i = 0; i < p->n_strata; i++) {
+        const struct arm_sums *t = &p->t[i];
+        double sa = 0, sb = 0;
+        size_t n = 0;
+
+        for (size_t k = 0; k < t->n_units; k++) {
+            size_t c = gsl_rng_uniform_int(rng, t->n_units);
+
+            sa += t->a[c];
+            sb += t->b[c];
+            n += t->size[c];
+        }
+        *a += sa / (double)n;
+        *b += sb / (double)n;
+    }
+    *a /= (double)p->n_strata;
+    *b /= (double)p->n_strata;
+}
+
+static int ascending(const void *x, const void *y)
+{
+    double a = *(const double *)x, b = *(const double *)y;
+
+    return a < b ? -1 : a > b;
+}
+
+static struct kva_interval percentile(double *x, size_t n)
+{
+    struct kva_interval ci = {0, 0, n > 0};
+
+    if (n == 0)
+        return ci;
+    qsort(x, n, sizeof *x, ascending);
+    ci.lo = gsl_stats_quantile_from_sorted_data(x, 1, n, 0.025);
+    for (size_t i = 0; i < n; i++)
+        x[i] = -x[i];
+    for (size_t i = 0; i < n / 2; i++) {
+        double swap = x[i];
+
+        x[i] = x[n - 1 - i];
+        x[n - 1 - i] = swap;
+    }
+    ci.hi = -gsl_stats_quantile_from_sorted_data(x, 1, n, 0.025);
+    return ci;
+}
+
+/* Standard error of mean(a - r b) over the units of one stratum; with clusters the
+ * cluster sums. */
+static double linear_se(const struct arm_sums *t, double r)
+{
+    double mean = 0, sum = 0, units = (double)t->n_units;
+
+    for (size_t c = 0; c < t->n_units; c++)
+        mean += t->a[c] - r * t->b[c];
+    mean /= (double)t->n;
+    for (size_t c = 0; c < t->n_units; c++) {
+        double d = t->a[c] - r * t->b[c] - mean * (double)t->size[c];
+
+        sum += d * d;
+    }
+    return sqrt(sum * units / (units - 1)) / (double)t->n;
+}
+
+static struct kva_interval around(double mid, double half)
+{
+    return (struct kva_interval){mid - half, mid + half, isfinite(half) && half > 1e-15};
+}
+
+static void linearised(const struct plan *p, double b, struct kva_boot *out)
+{
+    const struct arm_sums *t = &p->t[0];
+    double q = kva_stat_t975(t->n_units - 1);
+
+    out->linearised = true;
+    out->diff_ci = around(out->diff, q * linear_se(t, 1));
+    if (!isnan(out->ratio))
+        out->ratio_ci = around(out->ratio, q * linear_se(t, out->ratio) / b);
+}
+
+static enum kva_status resample(const struct plan *p, uint32_t seed, int replicates,
+                                struct kva_boot *out, struct kva_error *err)
+{
+    size_t n = (size_t)replicates, n_ratio = 0;
+    double *diff = kva_calloc(2 * n, sizeof *diff), *ratio = diff + n;
+    gsl_rng *rng;
+
+    kva_stat_init();
+    rng = gsl_rng_alloc(gsl_rng_mt19937);
+    if (!diff || !rng) {
+        free(diff);
+        if (rng)
+            gsl_rng_free(rng);
+        return KVA_FAIL(err, KVA_ENOMEM, "bootstrap of %d replicates: out of memory",
+                        replicates);
+    }
+    gsl_rng_set(rng, seed);
+    for (size_t i = 0; i < n; i++) {
+        double a, b;
+
+        replicate(p, rng, &a, &b);
+        diff[i] = a - b;
+        if (b != 0)
+            ratio[n_ratio++] = a / b;
+    }
+    gsl_rng_free(rng);
+    out->dropped = (double)(n - n_ratio) / (double)n;
+    out->diff_ci = percentile(diff, n);
+    if (!isnan(out->ratio) && out->dropped <= MAX_DROPPED)
+        out->ratio_ci = percentile(ratio, n_ratio);
+    free(diff);
+    return KVA_OK;
+}
+
+/* Gives an interval of width zero the width that n_units equal differences leave open. */
+static void widen(const struct plan *p, double b, struct kva_boot *out)
+{
+    double open = kva_stat_wilson(0, (double)p->n_units).hi;
+
+    if (!out->diff_ci.ok || out->diff_ci.hi - out->diff_ci.lo <= 1e-15)
+        out->diff_ci = around(out->diff, open);
+    if (!isnan(out->ratio) && out->dropped <= MAX_DROPPED &&
+        (!out->ratio_ci.ok || out->ratio_ci.hi - out->ratio_ci.lo <= 1e-15))
+        out->ratio_ci = around(out->ratio, open / b);
+}
+
+enum kva_status kva_stat_bootstrap(const struct kva_stratum *s, size_t n_strata,
+                                   uint32_t seed, int replicates, bool force_boot,
+                                   struct kva_boot *out, struct kva_error *err)
+{
+    struct plan p;
+    double a, b;
+    enum kva_status rc = KVA_OK;
+
+    memset(out, 0, sizeof *out);
+    out->ratio = out->diff = (double)NAN;
+    if (replicates < 1)
+        return KVA_FAIL(err, KVA_EINVALID, "a bootstrap needs at least one replicate");
+    if (n_strata == 0)
+        return KVA_OK;
+    for (size_t i = 0; i < n_strata; i++)
+        if (s[i].n == 0) /* a missing task makes the aggregate undefined */
+            return KVA_OK;
+    if (!plan_init(&p, s, n_strata))
+        return KVA_FAIL(err, KVA_ENOMEM, "bootstrap: out of memory");
+    point(&p, &a, &b);
+    out->diff = a - b;
+    if (b >= DENSE_FLOOR)
+        out->ratio = a / b;
+    if (p.n_units > n_strata ||
+        p.n_units >= SMALL_STRATUM) { /* else one unit a task: no spread */
+        if (n_strata == 1 && p.n_units < SMALL_STRATUM && !force_boot)
+            linearised(&p, b, out);
+        else
+            rc = resample(&p, seed, replicates, out, err);
+        if (rc == KVA_OK)
+            widen(&p, b, out);
+    }
+    plan_release(&p);
+    return rc;
+}

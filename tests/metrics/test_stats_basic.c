@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* test_stats_basic.c - means, spreads and intervals of a single arm. */
+#include "tests/metrics/stats_fixture.h"
+
+static void mean_and_sd_are_the_textbook_ones(void **state)
+{
+    const double x[] = {2, 4, 4, 4, 5, 5, 7, 9};
+
+    (void)state;
+    NEAR(kva_stat_mean(x, 8), 5, 0);
+    NEAR(kva_stat_sd(x, 8), sqrt(32.0 / 7), 1e-15);
+    NEAR(kva_stat_sd(x, 1), 0, 0);
+    assert_true(isnan(kva_stat_mean(x, 0)));
+}
+
+static void the_noise_floor_example_is_283_ten_thousandths(void **state)
+{
+    const double means[] = {0.90, 0.92, 0.91};
+
+    (void)state;
+    NEAR(kva_stat_sd(means, 3), 0.01, 1e-12);
+    NEAR(2 * sqrt(2) * kva_stat_sd(means, 3), 0.0283, 5e-5);
+}
+
+static void wilson_agrees_with_published_values(void **state)
+{
+    struct kva_interval ci;
+
+    (void)state;
+    ci = kva_stat_wilson(81, 263); /* Newcombe 1998, table I, method 3 */
+    NEAR(ci.lo, 0.2553, 5e-5);
+    NEAR(ci.hi, 0.3662, 5e-5);
+    ci = kva_stat_wilson(15, 148);
+    NEAR(ci.lo, 0.0624, 5e-5);
+    NEAR(ci.hi, 0.1605, 5e-5);
+    ci = kva_stat_wilson(0, 20);
+    assert_true(ci.lo == 0);
+    NEAR(ci.hi, 0.1611, 5e-5);
+    ci = kva_stat_wilson(1, 29);
+    NEAR(ci.lo, 0.0061, 5e-5);
+    NEAR(ci.hi, 0.1718, 5e-5);
+    ci = kva_stat_wilson(20, 20);
+    assert_true(ci.hi == 1 && ci.lo < 1);
+    assert_true(kva_stat_wilson(2.5, 5).ok); /* k need not be whole */
+    assert_false(kva_stat_wilson(0, 0).ok);
+    assert_false(kva_stat_wilson(3, 2).ok);
+    assert_false(kva_stat_wilson((double)NAN, 2).ok);
+}
+
+static void a_fraction_gets_a_t_interval_cut_to_the_unit_interval(void **state)
+{
+    const double x[] = {0.2, 0.4, 0.6}, wide[] = {0, 1};
+    struct kva_interval ci = kva_stat_single(x, 3, false), w = kva_stat_wilson(1.2, 3);
+
+    (void)state;
+    assert_true(ci.ok);
+    NEAR(ci.lo, 0, 0); /* 0.4 - 4.3027 * 0.2 / sqrt(3) < 0 */
+    NEAR(ci.hi, 0.4 + 4.302652729911275 * 0.2 / sqrt(3), 1e-9);
+    ci = kva_stat_single(x, 3, true);
+    NEAR(ci.lo, w.lo, 1e-12);
+    NEAR(ci.hi, w.hi, 1e-12);
+    ci = kva_stat_single(wide, 2, false);
+    assert_true(ci.lo == 0 && ci.hi == 1);
+}
+
+static void no_interval_of_a_single_arm_has_width_zero(void **state)
+{
+    double same[7];
+
+    (void)state;
+    for (int k = 0; k <= 10; k++)
+        for (size_t n = 1; n <= 7; n++)
+            for (int binary = 0; binary < 2; binary++) {
+                struct kva_interval ci;
+
+                for (size_t i = 0; i < n; i++)
+                    same[i] = k * 0.1 > 1 ? 1 : k * 0.1;
+                ci = kva_stat_single(same, n, binary);
+                assert_true(ci.ok);
+                assert_true(ci.hi - ci.lo > 0.1);
+                assert_true(ci.lo >= 0 && ci.hi <= 1);
+            }
+    assert_false(kva_stat_single(same, 0, true).ok);
+}
+
+static void an_unbounded_quantity_needs_two_different_values(void **state)
+{
+    const double x[] = {1, 2, 3, 4}, same[] = {0.1, 0.1, 0.1};
+    struct kva_interval ci = kva_stat_t(x, 4);
+
+    (void)state;
+    NEAR(ci.lo, 2.5 - 3.182446305284263 * kva_stat_sd(x, 4) / 2, 1e-9);
+    NEAR(ci.hi, 2.5 + 3.182446305284263 * kva_stat_sd(x, 4) / 2, 1e-9);
+    assert_false(kva_stat_t(x, 1).ok);
+    assert_false(kva_stat_t(same, 3).ok);
+}
+
+static void a_suite_weighs_tasks_equally_whatever_their_size(void **state)
+{
+    const double a[] = {0, 1, 0, 1}, b[] = {1, 0.5, 0.75, 0.25, 0, 1, 0.5, 0.5};
+    struct kva_stratum s[] = {{"a", a, NULL, NULL, 4}, {"b", b, NULL, NULL, 8}};
+    double sa = kva_stat_sd(a, 4), sb = kva_stat_sd(b, 8);
+    double se = sqrt(sa * sa / 4 + sb * sb / 8) / 2;
+    struct kva_interval ci = kva_stat_suite(s, 2);
+
+    (void)state;
+    NEAR(ci.hi - ci.lo, 2 * 1.959963984540054 * se, 1e-9);
+    NEAR((ci.hi + ci.lo) / 2, (0.5 + 0.5625) / 2, 1e-12);
+    assert_false(kva_stat_suite(s, 0).ok);
+    s[1].n = 0;
+    assert_false(kva_stat_suite(s, 2).ok);
+}
+
+static void a_suite_without_any_spread_still_has_an_interval(void **state)
+{
+    const double ones[] = {1, 1, 1, 1, 1};
+    struct kva_stratum s[] = {{"a", ones, NULL, NULL, 5}, {"b", ones, NULL, NULL, 5}};
+    struct kva_interval ci = kva_stat_suite(s, 2);
+
+    (void)state;
+    assert_true(ci.ok && ci.hi == 1);
+    NEAR(ci.lo, kva_stat_wilson(10, 10).lo, 1e-12);
+}
+
+static void clusters_widen_the_interval(void **state)
+{
+    /* two sources, three questions each, all answers of a source alike: two observations
+     */
+    const double x[] = {1, 0, 1, 0, 1, 0};
+    const int source[] = {7, 3, 7, 3, 7, 3};
+    struct kva_stratum plain = {"a", x, NULL, NULL, 6},
+                       clustered = {"a", x, NULL, source, 6};
+    struct kva_interval p = kva_stat_suite(&plain, 1), c = kva_stat_suite(&clustered, 1);
+
+    (void)state;
+    assert_true(c.hi - c.lo > p.hi - p.lo);
+    /* sum_c (sum (x - mean))^2 / n^2 * C/(C-1) = (1.5^2 + 1.5^2) / 36 * 2 = 0.25 */
+    assert_true(c.lo == 0 && c.hi == 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mean_and_sd_are_the_textbook_ones),
+        cmocka_unit_test(the_noise_floor_example_is_283_ten_thousandths),
+        cmocka_unit_test(wilson_agrees_with_published_values),
+        cmocka_unit_test(a_fraction_gets_a_t_interval_cut_to_the_unit_interval),
+        cmocka_unit_test(no_interval_of_a_single_arm_has_width_zero),
+        cmocka_unit_test(an_unbounded_quantity_needs_two_different_values),
+        cmocka_unit_test(a_suite_weighs_tasks_equally_whatever_their_size),
+        cmocka_unit_test(a_suite_without_any_spread_still_has_an_interval),
+        cmocka_unit_test(clusters_widen_the_interval),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
