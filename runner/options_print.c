@@ -49,27 +49,28 @@ static void option_name(const struct kva_opt *o, char *out, size_t n)
  * where the cursor (column `at`) is. */
 static void wrap(struct kva_buf *out, const char *text, int indent, int at)
 {
+    bool blank = false; /* owed before the next word of the line */
+
     while (*text) {
         size_t n = strcspn(text, " \n");
 
-        if (at + (int)n > 79 && at > indent) {
+        if (blank && at + 1 + (int)n > 79) {
             kva_buf_printf(out, "\n%*s", indent, "");
             at = indent;
+        } else if (blank) {
+            kva_buf_putc(out, ' ');
+            at++;
         }
         kva_buf_add(out, text, n);
         at += (int)n;
         text += n;
+        blank = *text == ' ';
         if (text[0] == '\n' && text[1] == '\n') {
             kva_buf_printf(out, "\n\n%*s", indent, "");
             at = indent;
-            text += 2;
-        } else if (*text) {
             text++;
-            if (at < 79 && *text) {
-                kva_buf_putc(out, ' ');
-                at++;
-            }
         }
+        text += *text != '\0';
     }
     kva_buf_putc(out, '\n');
 }
