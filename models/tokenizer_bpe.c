@@ -301,8 +301,10 @@ static enum kva_status load_specials(struct vocab *v, struct kva_error *err)
         uint8_t type = v->token[i].type;
         if (type != TYPE_UNKNOWN && type != TYPE_CONTROL && type != TYPE_USER)
             continue;
-        /* half a character could be cut out of a whole one */
-        if (v->token[i].len == 0 || !valid_utf8(v->token[i].bytes, v->token[i].len))
+        /* of equal strings the first one counts; half a character could be cut out of a
+         * whole one */
+        if (v->token[i].len == 0 || !valid_utf8(v->token[i].bytes, v->token[i].len) ||
+            id_of_text(v, v->token[i].bytes, v->token[i].len) != i)
             continue;
         v->special[v->n_special++] =
             (struct special){v->token[i].bytes, v->token[i].len, i, type == TYPE_USER};

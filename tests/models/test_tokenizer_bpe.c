@@ -3,6 +3,15 @@
  * vocabulary. */
 #include "tests/models/reference.h"
 
+static int warnings;
+
+static void count_warnings(enum kva_log_level level, const char *text, void *ctx)
+{
+    (void)text;
+    (void)ctx;
+    warnings += level == KVA_LOG_WARN;
+}
+
 static void encodes(struct kva_tokenizer *t, const char *text, bool special,
                     const int32_t *want)
 {
@@ -115,10 +124,73 @@ static void user_defined_tokens_are_always_cut_out(void **state)
     kva_buf_init(&out, 0);
     int32_t ids[] = {'x', BYTES_A, BYTES_B, ' ', BYTES_THE};
     assert_int_equal(kva_tokenizer_decode(t, ids, 5, &out, NULL), KVA_OK);
-    assert_string_equal(out.data,
-                        "x<|a|> the"); /* literal user token, no control token */
+    /* the user-defined token as it stands, the control token not at all */
+    assert_string_equal(out.data, "x<|a|> the");
     kva_buf_release(&out);
     kva_tokenizer_free(t);
+}
+
+/* Sets of special strings over a tiny alphabet, so that prefixes and repeats abound. */
+static void special_matching_equals_a_plain_search(void **state)
+{
+    (void)state;
+    enum { SPECIALS = 12, FIRST = 160 }; /* ids 160.. are bytes no ASCII text holds */
+    struct kva_rng r = {11};
+    for (int round = 0; round < 40; round++) {
+        struct byte_vocab v;
+        struct byte_file f;
+        struct kva_tokenizer *t;
+        byte_vocab_fill(&v);
+        char name[SPECIALS][8];
+        for (int i = 0; i < SPECIALS; i++) {
+            size_t n = 1 + (size_t)kva_rng_below(&r, 5);
+            for (size_t k = 0; k < n; k++)
+                name[i][k] = "XY"[kva_rng_below(&r, 2)];
+            snprintf(name[i] + n, sizeof name[i] - n, "%s", "");
+            v.token[FIRST + i] = name[i];
+            v.type[FIRST + i] = i % 2 ? 3 : 4;
+        }
+        /* of equal strings the first one counts, and "X", "Y" are ordinary tokens */
+        bool repeated[SPECIALS];
+        for (int i = 0; i < SPECIALS; i++) {
+            repeated[i] = strlen(name[i]) == 1;
+            for (int k = 0; k < i; k++)
+                repeated[i] = repeated[i] || strcmp(name[i], name[k]) == 0;
+        }
+        byte_file_begin(&f, &v, "gpt-2");
+        /* equal strings are wanted here, their warning is not */
+        kva_log_set(count_warnings, NULL, KVA_LOG_WARN);
+        assert_int_equal(byte_file_end(&f, &t, NULL), KVA_OK);
+        kva_log_set(NULL, NULL, KVA_LOG_WARN);
+        for (int text_round = 0; text_round < 20; text_round++) {
+            char text[24];
+            int32_t want[25];
+            size_t n = 1 + (size_t)kva_rng_below(&r, 22), k = 0;
+            bool control = kva_rng_below(&r, 2);
+            for (size_t i = 0; i < n; i++)
+                text[i] = "XYz"[kva_rng_below(&r, 3)];
+            text[n] = '\0';
+            for (size_t i = 0; i < n;) {
+                int best = -1;
+                size_t longest = 0;
+                for (int s = 0; s < SPECIALS; s++) {
+                    size_t len = strlen(name[s]);
+                    if (repeated[s])
+                        continue;
+                    if ((control || s % 2 == 0) && len > longest && len <= n - i &&
+                        memcmp(text + i, name[s], len) == 0) {
+                        best = s;
+                        longest = len;
+                    }
+                }
+                want[k++] = best < 0 ? text[i] : FIRST + best;
+                i += best < 0 ? 1 : longest;
+            }
+            want[k] = -1;
+            encodes(t, text, control, want);
+        }
+        kva_tokenizer_free(t);
+    }
 }
 
 static void special_tokens_have_byte_ranges(void **state)
@@ -232,15 +304,6 @@ static void bos_follows_the_family_unless_the_file_says_otherwise(void **state)
     assert_true(bos_with("tekken", -1));
     assert_false(bos_with("smollm", -1));
     assert_false(bos_with("gpt-4o", -1));
-}
-
-static int warnings;
-
-static void count_warnings(enum kva_log_level level, const char *text, void *ctx)
-{
-    (void)text;
-    (void)ctx;
-    warnings += level == KVA_LOG_WARN;
 }
 
 static void special_ids_outside_the_vocabulary_are_ignored_aloud(void **state)
@@ -426,6 +489,7 @@ int main(void)
         cmocka_unit_test(the_heap_merges_like_a_rescan),
         cmocka_unit_test(control_tokens_match_leftmost_longest_and_only_when_asked),
         cmocka_unit_test(user_defined_tokens_are_always_cut_out),
+        cmocka_unit_test(special_matching_equals_a_plain_search),
         cmocka_unit_test(special_tokens_have_byte_ranges),
         cmocka_unit_test(every_byte_comes_back),
         cmocka_unit_test(half_a_character_decodes_to_the_replacement),
