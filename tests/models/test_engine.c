@@ -306,6 +306,69 @@ static void layer_by_layer_equals_the_step_and_can_be_given_up(void **state)
     kva_model_close(m);
 }
 
+/* An output matrix of its own, so that a poisoned embedding row reaches one session only.
+ */
+static void put_output(struct kva_gguf_writer *w, void *ctx)
+{
+    static float data[TINY_VOCAB * 64];
+    const uint64_t ne[2] = {64, TINY_VOCAB};
+
+    (void)ctx;
+    for (int i = 0; i < TINY_VOCAB * 64; i++)
+        data[i] = (float)(0.2 * kva_tiny_unit("output.weight", (uint64_t)i));
+    kva_gguf_put_tensor(w, "output.weight", KVA_F32, ne, 2, data);
+}
+
+static void a_value_that_is_not_finite_fails_its_session_only(void **state)
+{
+    struct kva_model *m = NULL;
+    struct kva_session *bad, *good, *alone;
+    struct kva_gguf *g = NULL;
+    struct kva_row rows[3];
+    struct kva_buf file;
+    float want[TINY_VOCAB], have[2 * TINY_VOCAB];
+    int32_t ids[TINY_TOKENS];
+    size_t at;
+
+    (void)state;
+    tiny_ids(ids);
+    kva_buf_init(&file, 0);
+    OK(kva_tiny_build(&(struct kva_tiny_opts){.extra = put_output}, &file, err));
+    OK(kva_gguf_parse(file.data, file.len, "tiny", &g, err));
+    at = (size_t)((const char *)kva_gguf_find(g, "token_embd.weight")->data - file.data);
+    kva_gguf_close(g);
+    memset(file.data + at + 259 * 64 * sizeof(float), 0xFF,
+           4); /* a NaN in the row of id 259 */
+    OK(kva_model_from_bytes(&file, "tiny", &(struct kva_model_opts){.chat = "none"}, &m,
+                            err));
+    alone = open_session(m, KVA_F16, 4);
+    good = open_session(m, KVA_F16, 4);
+    bad = open_session(m, KVA_F16, 4);
+    feed(m, alone, ids, 9, 9, NULL);
+    feed(m, good, ids, 9, 9, NULL);
+    feed(m, bad, ids, 5, 5, NULL);
+    feed(m, alone, ids + 9, 1, 1, want);
+    rows[0] = (struct kva_row){.session = bad, .token = 4, .target = -1};
+    rows[1] = (struct kva_row){.session = bad, .token = 259, .logits = true, .target = 3};
+    rows[2] =
+        (struct kva_row){.session = good, .token = ids[9], .logits = true, .target = -1};
+    OK(kva_step(m, rows, 3, have, err));
+    assert_int_equal(kva_session_error(bad)->code, KVA_ENONFINITE);
+    assert_false(rows[1].finite);
+    assert_int_equal(rows[1].argmax, -1);
+    assert_int_equal(kva_session_seen(bad), 5);
+    assert_int_equal(kva_kvstore_live(kva_session_store(bad), 0, 0), 5);
+    assert_int_equal(kva_session_error(good)->code, KVA_OK);
+    assert_true(rows[2].finite);
+    assert_memory_equal(want, have + TINY_VOCAB,
+                        sizeof want); /* second of the rows with logits */
+    kva_session_free(alone);
+    kva_session_free(good);
+    kva_session_free(bad);
+    kva_model_close(m);
+    kva_buf_release(&file);
+}
+
 static void misuse_is_refused_and_changes_nothing(void **state)
 {
     struct kva_model *m = open_model("builtin:tiny-llama", "f32");
@@ -362,6 +425,7 @@ int main(void)
         cmocka_unit_test(a_failed_session_is_skipped_and_leaves_no_half_step),
         cmocka_unit_test(the_context_limit_fails_the_session_only),
         cmocka_unit_test(layer_by_layer_equals_the_step_and_can_be_given_up),
+        cmocka_unit_test(a_value_that_is_not_finite_fails_its_session_only),
         cmocka_unit_test(misuse_is_refused_and_changes_nothing),
         cmocka_unit_test(nll_is_minus_log_softmax_of_the_target),
     };

@@ -437,6 +437,157 @@ static void the_answer_hangs_on_one_entry(void **state)
     kva_model_close(m);
 }
 
+/* ---- a haystack of about 700 tokens
+ * -------------------------------------------------------- */
+
+struct haystack {
+    struct kva_tokens context, question;
+    int value; /* rank of the needle's value in the context, BOS included */
+    int32_t answer;
+};
+
+/* Repeated sentences with one needle `depth` sentences in; ids start with BOS. */
+static void make_haystack(struct kva_model *m, int depth, struct haystack *h)
+{
+    struct kva_tokenizer *t = NULL;
+    struct kva_buf text;
+
+    memset(h, 0, sizeof *h);
+    kva_buf_init(&text, 0);
+    for (int i = 0; i < 150; i++) {
+        static const char *const s[] = {"The grass is green.", "The sky is blue.",
+                                        "The sun is yellow.", "Here we go.",
+                                        "There and back again."};
+
+        if (i == depth)
+            kva_buf_puts(
+                &text, "One of the special magic numbers for quiet-anvil is: 7300215. ");
+        kva_buf_printf(&text, "%s ", s[i % 5]);
+    }
+    OK(kva_tokenizer_clone(kva_model_tokenizer(m), &t, err));
+    OK(kva_tokenizer_encode(t, text.data, text.len, false, &h->context, err));
+    kva_buf_release(&text);
+    kva_buf_init(&text, 0);
+    kva_buf_printf(&text, "%s%s", QUESTION_1, PREFIX_1);
+    OK(kva_tokenizer_encode(t, text.data, text.len, false, &h->question, err));
+    kva_buf_release(&text);
+    kva_tokenizer_free(t);
+    h->answer = 9165;
+    for (size_t i = 0; i < h->context.n; i++)
+        if (h->context.id[i] == h->answer)
+            h->value = (int)i + 1;
+    assert_true(h->value > 0);
+}
+
+static struct kva_session *read_haystack(struct kva_model *m, const struct haystack *h)
+{
+    struct kva_session *s = open_session(m, KVA_F16, 64);
+    int32_t bos = 0;
+
+    OK(kva_prefill(m, s, &bos, 1, 0, NULL, err));
+    OK(kva_prefill(m, s, h->context.id, (int)h->context.n, 0, NULL, err));
+    return s;
+}
+
+static int32_t ask(struct kva_model *m, struct kva_session *s, const struct haystack *h)
+{
+    struct kva_row last;
+
+    OK(kva_prefill(m, s, h->question.id, (int)h->question.n, 0, &last, err));
+    return last.argmax;
+}
+
+/* Random keep 25 %: right exactly when (layer 1, KV 0, value) survived, run by run. */
+static void a_random_quarter_answers_exactly_when_the_entry_survived(void **state)
+{
+    enum { RUNS = 60 };
+    struct kva_model *m = open_model("builtin:retrieval", "f32");
+    int right = 0, kept = 0;
+
+    (void)state;
+    for (int depth = 10; depth < 150; depth += 60) {
+        struct haystack h;
+        struct kva_session *s;
+        int n;
+
+        make_haystack(m, depth, &h);
+        s = read_haystack(m, &h);
+        n = kva_session_seen(s);
+        assert_true(n > 600 && n < 800);
+        for (uint64_t run = 0; run < RUNS / 3; run++) {
+            struct kva_rng r = {.x = run * 977 + (uint64_t)depth};
+            struct kva_session *f = NULL;
+            int32_t *rank = calloc((size_t)n * 4, sizeof *rank), got;
+            size_t off[5] = {0}, at = 0;
+            bool survived = false;
+
+            assert_non_null(rank);
+            for (int c = 0; c < 4; c++) {
+                for (int i = 0; i < n; i++)
+                    if (kva_rng_below(&r, 4) == 0) {
+                        survived |= c == 2 && i == h.value;
+                        rank[at++] = i;
+                    }
+                off[c + 1] = at;
+            }
+            OK(kva_session_fork(
+                s,
+                &(struct kva_keep){.layers = 2, .kv_heads = 2, .rank = rank, .off = off},
+                &(struct kva_session_opts){.kv = KVA_F16, .page_cap = 400}, &f, err));
+            got = ask(m, f, &h);
+            assert_int_equal(got == h.answer, survived);
+            right += got == h.answer;
+            kept += survived;
+            kva_session_free(f);
+            free(rank);
+        }
+        kva_session_free(s);
+        kva_tokens_release(&h.context);
+        kva_tokens_release(&h.question);
+    }
+    assert_int_equal(right, kept);
+    assert_true(right > 3 && right < 30); /* a quarter of 60, give or take */
+    kva_model_close(m);
+}
+
+/* Cut after the question was read (aware), SnapKV keeps the needle with 80 entries a
+ * head. */
+static void aware_snapkv_with_80_entries_is_always_right(void **state)
+{
+    struct kva_model *m = open_model("builtin:retrieval", "f32");
+    struct kva_schedule oneshot = {.kind = KVA_ONESHOT};
+    struct kva_method method;
+
+    (void)state;
+    OK(kva_method_parse("snapkv:window=64", &oneshot, &method, err));
+    for (int depth = 5; depth < 150; depth += 29) {
+        struct kva_decide_in in = {0};
+        struct kva_scores scores = {0};
+        struct kva_decision d = {0};
+        struct haystack h;
+        struct kva_session *s;
+        struct kva_row last;
+
+        make_haystack(m, depth, &h);
+        s = read_haystack(m, &h);
+        OK(kva_prefill(m, s, h.question.id, (int)h.question.n - 1, 0, NULL, err));
+        kva_session_decide_in(s, &in);
+        in.block_len = kva_session_seen(s);
+        OK(kva_method_score(&method, &in, &scores, NULL, err));
+        OK(kva_method_select(&method, &scores, 4 * 80, &d, err));
+        assert_int_equal(d.total, 4 * 80);
+        OK(kva_kvstore_keep(kva_session_store(s), &d.keep, err));
+        OK(kva_prefill(m, s, h.question.id + h.question.n - 1, 1, 0, &last, err));
+        assert_int_equal(last.argmax, h.answer);
+        kva_decision_release(&d);
+        kva_scores_release(&scores);
+        kva_session_free(s);
+        kva_tokens_release(&h.context);
+        kva_tokens_release(&h.question);
+    }
+    kva_model_close(m);
+}
+
 static void another_rotary_base_destroys_the_answer(void **state)
 {
     struct kva_model *m = NULL;
@@ -450,6 +601,32 @@ static void another_rotary_base_destroys_the_answer(void **state)
     assert_int_not_equal(last.argmax, 9165);
     kva_session_free(s);
     kva_model_close(m);
+}
+
+/* No FFN (its norm zeroed), and norm weights ignored (all ones): section 7's broken
+ * models. */
+static void a_model_without_ffn_or_norm_weights_does_not_answer(void **state)
+{
+    static const float zero[256];
+    float one[256];
+
+    (void)state;
+    for (int i = 0; i < 256; i++)
+        one[i] = 1.0f;
+    for (int broken = 0; broken < 3; broken++) {
+        struct kva_model *m = open_model("builtin:retrieval", "f32");
+        struct kva_session *s = open_session(m, KVA_F16, 0);
+        struct kva_row last;
+
+        if (broken == 1)
+            m->arch.layer[1].ffn_norm = zero;
+        for (int l = 0; broken == 2 && l < 2; l++)
+            m->arch.layer[l].attn_norm = m->arch.layer[l].ffn_norm = one;
+        OK(kva_prefill(m, s, ROW_1, LEN(ROW_1), 0, &last, err));
+        assert_int_equal(last.argmax == 9165, broken == 0);
+        kva_session_free(s);
+        kva_model_close(m);
+    }
 }
 
 static void the_model_says_what_it_is(void **state)
@@ -489,7 +666,10 @@ int main(void)
         cmocka_unit_test(
             texts_of_rows_1_and_2_encode_to_the_ids_and_decode_to_the_answers),
         cmocka_unit_test(the_answer_hangs_on_one_entry),
+        cmocka_unit_test(a_random_quarter_answers_exactly_when_the_entry_survived),
+        cmocka_unit_test(aware_snapkv_with_80_entries_is_always_right),
         cmocka_unit_test(another_rotary_base_destroys_the_answer),
+        cmocka_unit_test(a_model_without_ffn_or_norm_weights_does_not_answer),
         cmocka_unit_test(the_model_says_what_it_is),
     };
 
