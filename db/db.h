@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* db.h - results in one SQLite file: identity by digest, outcomes that can only improve.
  *
- * One process writes (the runner's parent). Rows are found by a 32-byte SHA-256 of canonical JSON, so
- * files of several machines agree (reports.md 3.2). Everything that can change a generated token is in
- * the cell's digest; metrics and the environment are not (ruling R24). All strings UTF-8. Errors:
- * KVA_EDB with SQLite's words and the statement's purpose; a foreign file (application_id) and a
- * newer schema are refused without touching the file. */
+ * One process writes (the runner's parent). Rows are found by a 32-byte SHA-256 of
+ * canonical JSON, so files of several machines agree (reports.md 3.2). Everything that
+ * can change a generated token is in the cell's digest; metrics and the environment are
+ * not (ruling R24). All strings UTF-8. Errors: KVA_EDB with SQLite's words and the
+ * statement's purpose; a foreign file (application_id) and a newer schema are refused
+ * without touching the file. */
 #ifndef KVA_DB_H
 #define KVA_DB_H
 
@@ -19,10 +20,10 @@ enum kva_db_mode {
     KVA_DB_READ,           /* mode=ro: never writes next to the file but SQLite's -shm */
     KVA_DB_WRITE,          /* creates the file when missing */
     KVA_DB_READ_IMMUTABLE, /* media that cannot be written; nobody else may write */
-    KVA_DB_WRITE_DELETE    /* rollback journal: the one process on a network file system */
+    KVA_DB_WRITE_DELETE /* rollback journal: the one process on a network file system */
 };
-/* Write mode: creation under flock(<path>.lock), WAL, synchronous FULL, foreign keys, busy timeout 10 s;
- * refuses network file systems by statfs. */
+/* Write mode: creation under flock(<path>.lock), WAL, synchronous FULL, foreign keys,
+ * busy timeout 10 s; refuses network file systems by statfs. */
 enum kva_status kva_db_open(const char *path, enum kva_db_mode mode, struct kva_db **db,
                             struct kva_error *err);
 void kva_db_close(struct kva_db *db);
@@ -31,8 +32,8 @@ const char *kva_db_path(const struct kva_db *db);
 enum kva_status kva_db_check(struct kva_db *db, struct kva_error *err);
 /* WAL checkpoint (truncate), at the end of a run. */
 enum kva_status kva_db_checkpoint(struct kva_db *db, struct kva_error *err);
-/* Many puts in one commit (a plan of thousands of cells and samples). Every put outside a batch
- * commits by itself. Batches do not nest; rollback without a batch does nothing. */
+/* Many puts in one commit (a plan of thousands of cells and samples). Every put outside a
+ * batch commits by itself. Batches do not nest; rollback without a batch does nothing. */
 enum kva_status kva_db_begin(struct kva_db *db, struct kva_error *err);
 enum kva_status kva_db_commit(struct kva_db *db, struct kva_error *err);
 void kva_db_rollback(struct kva_db *db);
@@ -40,12 +41,17 @@ void kva_db_rollback(struct kva_db *db);
 struct sqlite3;
 struct sqlite3 *kva_db_handle(struct kva_db *db);
 
-/* ---- canonical JSON (3.2) ---------------------------------------------------------------------- */
-/* json: any JSON text; out: an initialised buffer, the canonical form is appended. KVA_EFORMAT on duplicate keys, NaN, bad syntax. */
-enum kva_status kva_json_canonical(const char *json, struct kva_buf *out, struct kva_error *err);
-enum kva_status kva_json_digest(const char *json, uint8_t digest[32], struct kva_error *err);
+/* ---- canonical JSON (3.2)
+ * ---------------------------------------------------------------------- */
+/* json: any JSON text; out: an initialised buffer, the canonical form is appended.
+ * KVA_EFORMAT on duplicate keys, NaN, bad syntax. */
+enum kva_status kva_json_canonical(const char *json, struct kva_buf *out,
+                                   struct kva_error *err);
+enum kva_status kva_json_digest(const char *json, uint8_t digest[32],
+                                struct kva_error *err);
 
-/* ---- identity rows: found by digest or inserted; *id is local to the file ------------------------ */
+/* ---- identity rows: found by digest or inserted; *id is local to the file
+ * ------------------------ */
 struct kva_db_env {
     uint8_t digest[32], perf_digest[32];
     const char *backend, *host, *cpu_model, *compiler, *cflags, *git_commit, *detail_json;
@@ -62,14 +68,14 @@ struct kva_db_method {
     uint8_t digest[32];
     const char *name; /* the canonical spec */
     int impl_version;
-    int oracle;       /* uses information not available at inference */
+    int oracle; /* uses information not available at inference */
     const char *params_json;
 };
 struct kva_db_task {
     uint8_t digest[32];
     const char *suite, *name, *domain, *metric, *gen_json, *source_json;
-    int ctx_target;        /* 0: none */
-    int64_t n_available;   /* -1: unlimited */
+    int ctx_target;      /* 0: none */
+    int64_t n_available; /* -1: unlimited */
     int metric_version, binary;
     double guess_floor;
 };
@@ -79,7 +85,8 @@ struct kva_db_sample {
     int idx;
     const char *cluster;   /* hex of the context digest */
     const char *refs_json; /* answers */
-    const char *meta_json; /* spans with bytes and tokens, gold ids, depth, fill, prompt lengths */
+    const char *meta_json; /* spans with bytes and tokens, gold ids, depth, fill, prompt
+                              lengths */
 };
 struct kva_db_cell {
     uint8_t digest[32], dense_key[32];
@@ -96,57 +103,73 @@ struct kva_db_run {
     uint8_t config_sha256[32];
     int shard_i, shard_n;
 };
-enum kva_status kva_db_put_env(struct kva_db *, const struct kva_db_env *, int64_t *id, struct kva_error *);
-enum kva_status kva_db_put_model(struct kva_db *, const struct kva_db_model *, int64_t *id, struct kva_error *);
-enum kva_status kva_db_put_method(struct kva_db *, const struct kva_db_method *, int64_t *id, struct kva_error *);
-/* KVA_ECONFLICT when the file's scores of this task are of another metric or version: rescore first. */
-enum kva_status kva_db_put_task(struct kva_db *, const struct kva_db_task *, int64_t *id, struct kva_error *);
+enum kva_status kva_db_put_env(struct kva_db *, const struct kva_db_env *, int64_t *id,
+                               struct kva_error *);
+enum kva_status kva_db_put_model(struct kva_db *, const struct kva_db_model *,
+                                 int64_t *id, struct kva_error *);
+enum kva_status kva_db_put_method(struct kva_db *, const struct kva_db_method *,
+                                  int64_t *id, struct kva_error *);
+/* KVA_ECONFLICT when the file's scores of this task are of another metric or version:
+ * rescore first. */
+enum kva_status kva_db_put_task(struct kva_db *, const struct kva_db_task *, int64_t *id,
+                                struct kva_error *);
 /* A sample with the same (task, idx) but another digest is KVA_ECONFLICT. */
-enum kva_status kva_db_put_sample(struct kva_db *, const struct kva_db_sample *, int64_t *id, struct kva_error *);
-enum kva_status kva_db_put_cell(struct kva_db *, const struct kva_db_cell *, int64_t *id, struct kva_error *);
+enum kva_status kva_db_put_sample(struct kva_db *, const struct kva_db_sample *,
+                                  int64_t *id, struct kva_error *);
+enum kva_status kva_db_put_cell(struct kva_db *, const struct kva_db_cell *, int64_t *id,
+                                struct kva_error *);
 /* Runs of this boot whose process is gone become 'killed' first (3.7 rule 3). */
-enum kva_status kva_db_start_run(struct kva_db *, const struct kva_db_run *, int64_t *id, struct kva_error *);
-enum kva_status kva_db_end_run(struct kva_db *, int64_t run_id, const char *status, int exit_code, struct kva_error *);
-enum kva_status kva_db_put_plan(struct kva_db *, int64_t run_id, int64_t cell_id, int n_sample, int n_rep, struct kva_error *);
-enum kva_status kva_db_event(struct kva_db *, int64_t run_id, const char *level, const char *msg, struct kva_error *);
+enum kva_status kva_db_start_run(struct kva_db *, const struct kva_db_run *, int64_t *id,
+                                 struct kva_error *);
+enum kva_status kva_db_end_run(struct kva_db *, int64_t run_id, const char *status,
+                               int exit_code, struct kva_error *);
+enum kva_status kva_db_put_plan(struct kva_db *, int64_t run_id, int64_t cell_id,
+                                int n_sample, int n_rep, struct kva_error *);
+enum kva_status kva_db_event(struct kva_db *, int64_t run_id, const char *level,
+                             const char *msg, struct kva_error *);
 
-/* ---- outcomes ------------------------------------------------------------------------------------------- */
+/* ---- outcomes
+ * -------------------------------------------------------------------------------------------
+ */
 enum kva_db_exec { KVA_EXEC_SHARED, KVA_EXEC_ALONE };
 struct kva_db_memory {
     enum kva_db_exec exec;
     int64_t kv_dense_bytes, kv_budget_bytes, kv_live_bytes, kv_alloc_bytes, kv_meta_bytes;
     int64_t kv_peak_bytes, kv_end_bytes, kv_local_bytes, state_bytes, kv_committed_bytes;
-    int64_t scratch_peak_bytes, weight_bytes, dev_delta_bytes, dev_peak_bytes, host_peak_bytes; /* -1: not known */
+    int64_t scratch_peak_bytes, weight_bytes, dev_delta_bytes, dev_peak_bytes,
+        host_peak_bytes; /* -1: not known */
     int64_t entries_kept, entries_masked;
-    int audit;             /* bits of reports.md 5.2; -1: UNVERIFIED */
+    int audit; /* bits of reports.md 5.2; -1: UNVERIFIED */
 };
 struct kva_db_timing {
     enum kva_db_exec exec;
-    int64_t prefill_ns, score_ns, evict_ns, question_ns, ttft_ns, decode_ns, decode_p50_ns, decode_p99_ns; /* -1: not measured */
-    const char *clock;     /* "monotonic" */
+    int64_t prefill_ns, score_ns, evict_ns, question_ns, ttft_ns, decode_ns,
+        decode_p50_ns, decode_p99_ns; /* -1: not measured */
+    const char *clock;                /* "monotonic" */
 };
 struct kva_db_score {
-    const char *metric;    /* "match_all", "gold_nll" */
+    const char *metric; /* "match_all", "gold_nll" */
     int version;
     double value;          /* gold_nll: nats per token */
     const char *extracted; /* NULL: none */
 };
 struct kva_db_span_kept {
-    const char *span;      /* "E0" */
+    const char *span; /* "E0" */
     int n_tok, layers, kv_heads;
-    const uint16_t *kept;  /* [layers][kv_heads] tokens of the span still held */
+    const uint16_t *kept; /* [layers][kv_heads] tokens of the span still held */
 };
 struct kva_db_outcome {
     int64_t cell_id, sample_id, run_id;
     int rep;
-    const char *status;    /* ok|oom|timeout|error|nonfinite|truncated|skipped */
-    double score;          /* only with ok; the task's metric */
-    int n_ctx, n_question, n_gen, n_cut; /* n_cut: tokens before the last prefill decision */
+    const char *status; /* ok|oom|timeout|error|nonfinite|truncated|skipped */
+    double score;       /* only with ok; the task's metric */
+    int n_ctx, n_question, n_gen,
+        n_cut; /* n_cut: tokens before the last prefill decision */
     uint64_t kept_fnv;
-    const char *stop;      /* eos|length|stop|repeat, NULL when failed */
-    const char *error;     /* NULL when ok */
-    const char *text;      /* the generation; NULL when failed */
-    const int32_t *ids;    /* n_gen */
+    const char *stop;   /* eos|length|stop|repeat, NULL when failed */
+    const char *error;  /* NULL when ok */
+    const char *text;   /* the generation; NULL when failed */
+    const int32_t *ids; /* n_gen */
     const struct kva_db_score *scores;
     int n_scores;
     const struct kva_db_memory *memory; /* any count of exec rows */
@@ -159,26 +182,29 @@ struct kva_db_outcome {
     const uint8_t *const *kept_bits;
     int kept_layers, kept_heads, kept_tok;
 };
-/* One transaction for all of them (outcomes of one wave that finish in the same step). Terminal rows
- * already there win; *stored counts what was written. Memory/timing rows of exec ALONE are added to
- * an existing ok outcome (perf cells). */
-enum kva_status kva_db_put_outcomes(struct kva_db *, const struct kva_db_outcome *o, int n, int *stored,
-                                    struct kva_error *);
+/* One transaction for all of them (outcomes of one wave that finish in the same step).
+ * Terminal rows already there win; *stored counts what was written. Memory/timing rows of
+ * exec ALONE are added to an existing ok outcome (perf cells). */
+enum kva_status kva_db_put_outcomes(struct kva_db *, const struct kva_db_outcome *o,
+                                    int n, int *stored, struct kva_error *);
 /* Wall time of one unit, for the ETA and the dry run's estimate. */
-enum kva_status kva_db_put_unit_time(struct kva_db *, int64_t run_id, int64_t model_id, int64_t task_id,
-                                     int idx, int n_cells, int n_ctx, int n_rows, int64_t ns, struct kva_error *);
+enum kva_status kva_db_put_unit_time(struct kva_db *, int64_t run_id, int64_t model_id,
+                                     int64_t task_id, int idx, int n_cells, int n_ctx,
+                                     int n_rows, int64_t ns, struct kva_error *);
 
-/* New scores of a task's stored generations, in one transaction: the score rows gain (metric, version),
- * outcome.score and the task's metric follow. Generations stay. */
+/* New scores of a task's stored generations, in one transaction: the score rows gain
+ * (metric, version), outcome.score and the task's metric follow. Generations stay. */
 struct kva_db_rescored {
     int64_t outcome_id;
     double value;          /* 0..1 */
     const char *extracted; /* NULL: none */
 };
-enum kva_status kva_db_rescore(struct kva_db *, int64_t task_id, const char *metric, int version, bool binary,
-                               const struct kva_db_rescored *r, int n, struct kva_error *err);
+enum kva_status kva_db_rescore(struct kva_db *, int64_t task_id, const char *metric,
+                               int version, bool binary, const struct kva_db_rescored *r,
+                               int n, struct kva_error *err);
 
-/* ---- instruments ------------------------------------------------------------------------------- */
+/* ---- instruments
+ * ------------------------------------------------------------------------------- */
 struct kva_db_value {
     enum { KVA_DB_NULL, KVA_DB_INT, KVA_DB_REAL, KVA_DB_TEXT, KVA_DB_BLOB } type;
     int64_t i;
@@ -202,40 +228,64 @@ static inline struct kva_db_value kva_db_blob(const void *p, size_t n) /* NULL: 
 {
     return (struct kva_db_value){.type = p ? KVA_DB_BLOB : KVA_DB_NULL, .p = p, .n = n};
 }
-/* Inserts or replaces one row of an an_* table or perf_rep; columns: "run_id,layer,...", one value
- * each. Put the rows of one sample into one batch. *id (may be NULL): rowid of an_profile. */
+/* Inserts or replaces one row of an an_* table or perf_rep; columns: "run_id,layer,...",
+ * one value each. Put the rows of one sample into one batch. *id (may be NULL): rowid of
+ * an_profile. */
 enum kva_status kva_db_put_row(struct kva_db *, const char *table, const char *columns,
-                               const struct kva_db_value *v, int n, int64_t *id, struct kva_error *err);
+                               const struct kva_db_value *v, int n, int64_t *id,
+                               struct kva_error *err);
 
-/* What unit_time says about speed, for estimates: mean ns per cell of a unit of (model, task); task
- * NULL: mean ns per cell and n_ctx (1 + n_ctx/32768) over all tasks of the model. -1: no history. */
-enum kva_status kva_db_unit_rate(struct kva_db *, const uint8_t model[32], const uint8_t *task,
-                                 double *ns, struct kva_error *);
+/* What unit_time says about speed, for estimates: mean ns per cell of a unit of (model,
+ * task); task NULL: mean ns per cell and n_ctx (1 + n_ctx/32768) over all tasks of the
+ * model. -1: no history. */
+enum kva_status kva_db_unit_rate(struct kva_db *, const uint8_t model[32],
+                                 const uint8_t *task, double *ns, struct kva_error *);
 
-/* What is there for a cell and sample: 0 nothing, 1 terminal (ok, truncated, skipped), 2 failed (retry while
- * attempts < max). has_perf: an ALONE timing row exists. Digests, because ids may not exist yet. */
+/* What is there for a cell and sample: 0 nothing, 1 terminal (ok, truncated, skipped), 2
+ * failed (retry while attempts < max). has_perf: an ALONE timing row exists. Digests,
+ * because ids may not exist yet. */
 struct kva_db_state {
     int state, attempts;
     bool has_perf;
 };
-/* Loads all states of a database into a map for planning: key = cell digest (32) + sample task digest
- * (32) + idx (int32 LE) + rep (int32 LE). */
+/* Loads all states of a database into a map for planning: key = cell digest (32) + sample
+ * task digest (32) + idx (int32 LE) + rep (int32 LE). */
 struct kva_db_states;
-enum kva_status kva_db_load_states(struct kva_db *, struct kva_db_states **out, struct kva_error *);
+enum kva_status kva_db_load_states(struct kva_db *, struct kva_db_states **out,
+                                   struct kva_error *);
 void kva_db_states_free(struct kva_db_states *);
 struct kva_db_state kva_db_state_of(const struct kva_db_states *, const uint8_t cell[32],
                                     const uint8_t task[32], int idx, int rep);
 
-/* ---- reading (reports) -------------------------------------------------------------------------------------- */
-/* Everything reports need, joined and sorted by digest-independent keys (labels), strings owned by the
- * data. Several databases may be loaded into one; the same outcome in two files counts once, a
- * conflicting one is KVA_ECONFLICT. */
-struct kva_data_model { char *name, *arch, *wtype; uint8_t digest[32]; int n_layer, n_kv_head, d_k, d_v; int64_t file_bytes; };
-struct kva_data_task { char *suite, *name, *domain, *metric, *gen_json; uint8_t digest[32]; int ctx; bool binary; double guess_floor; };
-struct kva_data_sample { uint8_t digest[32]; int task, idx; char *cluster, *meta_json, *refs_json; double depth; /* -1 */ };
+/* ---- reading (reports)
+ * --------------------------------------------------------------------------------------
+ */
+/* Everything reports need, joined and sorted by digest-independent keys (labels), strings
+ * owned by the data. Several databases may be loaded into one; the same outcome in two
+ * files counts once, a conflicting one is KVA_ECONFLICT. */
+struct kva_data_model {
+    char *name, *arch, *wtype;
+    uint8_t digest[32];
+    int n_layer, n_kv_head, d_k, d_v;
+    int64_t file_bytes;
+};
+struct kva_data_task {
+    char *suite, *name, *domain, *metric, *gen_json;
+    uint8_t digest[32];
+    int ctx;
+    bool binary;
+    double guess_floor;
+};
+struct kva_data_sample {
+    uint8_t digest[32];
+    int task, idx;
+    char *cluster, *meta_json, *refs_json;
+    double depth; /* -1 */
+};
 struct kva_data_cell {
     uint8_t digest[32], dense_key[32];
-    char *slug, *method, *budget_kind, *schedule, *enforce, *visibility, *numerics, *kv, *spec_json;
+    char *slug, *method, *budget_kind, *schedule, *enforce, *visibility, *numerics, *kv,
+        *spec_json;
     int model, task; /* indexes */
     bool oracle;
     double budget;
@@ -243,34 +293,52 @@ struct kva_data_cell {
 };
 struct kva_data_outcome {
     int cell, sample, rep;
-    int64_t outcome_id; int db;
+    int64_t outcome_id;
+    int db;
     char *status, *stop, *error;
-    double score;       /* NaN unless ok */
-    double gold_nll;    /* NaN when not measured */
+    double score;    /* NaN unless ok */
+    double gold_nll; /* NaN when not measured */
     int n_ctx, n_question, n_gen, n_cut;
     uint64_t kept_fnv;
-    bool has_memory, has_alone, has_timing; /* timing rows are read from exec ALONE only */
+    bool has_memory, has_alone,
+        has_timing;              /* timing rows are read from exec ALONE only */
     struct kva_db_memory memory; /* exec SHARED, or ALONE when only that exists */
     struct kva_db_memory alone;
     struct kva_db_timing timing;
-    double span_e, span_payload, span_d; /* mean survival over layers and heads; NaN: none */
+    double span_e, span_payload,
+        span_d; /* mean survival over layers and heads; NaN: none */
 };
-struct kva_data_run { char *uuid, *status, *label, *config_json, *git_commit, *cpu_model, *cflags, *compiler; int64_t started_ms, ended_ms; int git_dirty; uint8_t config_sha256[32]; };
+struct kva_data_run {
+    char *uuid, *status, *label, *config_json, *git_commit, *cpu_model, *cflags,
+        *compiler;
+    int64_t started_ms, ended_ms;
+    int git_dirty;
+    uint8_t config_sha256[32];
+};
 struct kva_data {
-    struct kva_data_model *models; int n_models;
-    struct kva_data_task *tasks; int n_tasks;
-    struct kva_data_sample *samples; int n_samples;
-    struct kva_data_cell *cells; int n_cells;
-    struct kva_data_outcome *outcomes; int n_outcomes; /* sorted by cell, sample */
-    struct kva_data_run *runs; int n_runs;
+    struct kva_data_model *models;
+    int n_models;
+    struct kva_data_task *tasks;
+    int n_tasks;
+    struct kva_data_sample *samples;
+    int n_samples;
+    struct kva_data_cell *cells;
+    int n_cells;
+    struct kva_data_outcome *outcomes;
+    int n_outcomes; /* sorted by cell, sample */
+    struct kva_data_run *runs;
+    int n_runs;
     struct kva_arena arena;
 };
-enum kva_status kva_data_load(struct kva_db *const *dbs, int n, struct kva_data *out, struct kva_error *err);
+enum kva_status kva_data_load(struct kva_db *const *dbs, int n, struct kva_data *out,
+                              struct kva_error *err);
 void kva_data_release(struct kva_data *d);
-/* Generated text of an outcome (from its own database), appended to an initialised buffer; KVA_EMISSING
- * when there is none. */
-enum kva_status kva_db_generation(struct kva_db *, int64_t outcome_id, struct kva_buf *text, struct kva_error *);
+/* Generated text of an outcome (from its own database), appended to an initialised
+ * buffer; KVA_EMISSING when there is none. */
+enum kva_status kva_db_generation(struct kva_db *, int64_t outcome_id,
+                                  struct kva_buf *text, struct kva_error *);
 /* Traced bitmap of one layer, appended to bits; false when not traced. */
-bool kva_db_kept_bits(struct kva_db *, int64_t outcome_id, int layer, int *heads, int *n_tok, struct kva_buf *bits);
+bool kva_db_kept_bits(struct kva_db *, int64_t outcome_id, int layer, int *heads,
+                      int *n_tok, struct kva_buf *bits);
 
 #endif
