@@ -222,6 +222,109 @@ static void a_span_owns_every_token_that_overlaps_it(void **state)
     assert_range(s.t0, s.t1, 3, 4);
 }
 
+/* One E of n words at the front of `text`, one D with tau 0 and guard 2; its text. */
+static const char *only_distractor(const char *text, size_t e_end,
+                                   const char *const *forbidden, size_t n_forbidden,
+                                   const int32_t *begin, const int32_t *end,
+                                   size_t n_tokens)
+{
+    static char got[128];
+    struct kva_plant plant = {.text = "", .role = "needle"};
+    struct kva_slice planted = {0, e_end};
+    struct kva_error err = {0};
+    struct kva_arena arena;
+    struct kva_draft d;
+    struct kva_span *s;
+    struct kva_span_job job = {.draft = &d,
+                               .plants = &plant,
+                               .n_plants = 1,
+                               .forbidden = forbidden,
+                               .n_forbidden = n_forbidden,
+                               .stream = "x",
+                               .guard = 2,
+                               .tau = 0,
+                               .n_distractors = 1};
+    int n;
+
+    kva_arena_init(&arena);
+    kva_draft_init(&d);
+    kva_buf_puts(&d.text, text);
+    d.hay = (struct kva_slice){0, d.text.len};
+    d.planted = &planted;
+    assert_int_equal(kva_spans_make(&job, begin, end, n_tokens, &arena, &s, &n, &err),
+                     KVA_OK);
+    got[0] = '\0';
+    if (n == 2)
+        snprintf(got, sizeof got, "%.*s", (int)(s[1].b1 - s[1].b0), text + s[1].b0);
+    d.planted = NULL;
+    kva_draft_release(&d);
+    kva_arena_release(&arena);
+    return got;
+}
+
+static void a_distractor_holds_no_key_value_number_or_uuid(void **state)
+{
+    static const char text[] =
+        "E e. f g 1234567 h an AMBER-Lantern i (77). j x1234567y k "
+        "0a1b2c3d-0000-4000-8000-00000000000F l last pair";
+    static const char *const forbidden[] = {"amber-lantern", "77"};
+    struct kva_error err = {0};
+    struct kva_arena arena;
+    int32_t *begin, *end;
+    size_t n;
+
+    (void)state;
+    kva_arena_init(&arena);
+    kva_tok_ws.ranges(NULL, text, sizeof text - 1, &arena, &begin, &end, &n, &err);
+    /* "h an", "l last" and "last pair" are clean; one of them is drawn */
+    assert_non_null(strstr("h an|l last|last pair",
+                           only_distractor(text, 4, forbidden, 2, begin, end, n)));
+    /* eight digits are no 7-digit number; one clean window is left */
+    assert_string_equal(only_distractor("E e. f g 1234567 h 7654321 i 12345678 j", 4,
+                                        forbidden, 2, begin, end, 0),
+                        "");
+    kva_arena_reset(&arena);
+    kva_tok_ws.ranges(NULL, "E e. f g 1234567 h 7654321 i 12345678", 37, &arena, &begin,
+                      &end, &n, &err);
+    assert_string_equal(only_distractor("E e. f g 1234567 h 7654321 i 12345678", 4,
+                                        forbidden, 2, begin, end, n),
+                        "i 12345678");
+    kva_arena_reset(&arena);
+    kva_tok_ws.ranges(NULL, "E e. f g Amber-lanterns h i77 j x y", 35, &arena, &begin,
+                      &end, &n, &err);
+    assert_string_equal(only_distractor("E e. f g Amber-lanterns h i77 j x", 4, forbidden,
+                                        2, begin, end, n - 1),
+                        "j x");
+    kva_arena_release(&arena);
+}
+
+static void a_distractor_cuts_no_token(void **state)
+{
+    /* words E ff gg aa bb cc dd; the token "bb c" reaches over a border */
+    static const int32_t begin[] = {0, 2, 5, 8, 11, 15, 17},
+                         end[] = {1, 4, 7, 10, 15, 16, 19};
+
+    (void)state;
+    for (int tries = 0; tries < 2; tries++) {
+        const char *got =
+            only_distractor(tries ? "E ff gg 99 bb cc dd" : "E ff gg aa bb cc 99", 1,
+                            (const char *const[]){"99"}, 1, begin, end, 7);
+
+        assert_string_equal(got, tries ? "dd" : "aa");
+    }
+    {
+        /* words E f gg hh 99 bb; the token "99 b" reaches over the border before bb */
+        static const int32_t b[] = {0, 2, 4, 7, 10, 14}, e[] = {1, 3, 6, 9, 14, 15};
+
+        assert_string_equal(only_distractor("E f gg hh 99 bb", 3,
+                                            (const char *const[]){"99"}, 1, b, e, 6),
+                            "");
+        assert_string_equal(only_distractor("E f gg hh ii bb", 3,
+                                            (const char *const[]){"99"}, 1, b, e, 6),
+                            "ii bb");
+    }
+}
+
 /* Guard, disjointness, length, forbidden content and tokens of every distractor of many
  * items. */
 static void distractors_obey_their_rules(void **state)
@@ -286,6 +389,8 @@ int main(void)
         TEST(our_dialect_leaves_out_empty_pieces),
         TEST(survival_is_counted_as_in_the_example),
         TEST(a_span_owns_every_token_that_overlaps_it),
+        TEST(a_distractor_holds_no_key_value_number_or_uuid),
+        TEST(a_distractor_cuts_no_token),
         TEST(distractors_obey_their_rules),
     };
 
