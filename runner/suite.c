@@ -130,17 +130,14 @@ static void apply_sets(struct sx *x)
         char key[SX_PTR];
 
         if (!eq || eq == arg || (size_t)(eq - arg) >= sizeof key) {
-            kva_buf_printf(x->report, "--set %s: is not KEY=VALUE\n", arg);
-            x->n_errors++;
+            sx_bad_arg(x, "--set", arg, "is not KEY=VALUE");
             continue;
         }
         memcpy(key, arg, (size_t)(eq - arg));
         key[eq - arg] = '\0';
         if (!set_path(x->root, key, set_value(key, eq + 1), x->set_ptr[i])) {
             x->set_ptr[i][0] = '\0';
-            kva_buf_printf(x->report, "--set %s: the suite has no place '%s'\n", arg,
-                           key);
-            x->n_errors++;
+            sx_bad_arg(x, "--set", arg, "the suite has no place '%s'", key);
         }
     }
 }
@@ -265,7 +262,9 @@ static void read_method(struct sx *x, json_t *v, const char *ptr)
         struct kva_method parsed;
         struct kva_error err = {0};
 
-        if (kva_schedule_parse(x->schedules.v[i], &sched, NULL) != KVA_OK)
+        /* a schedule that was reported: the method is still checked */
+        if (kva_schedule_parse(x->schedules.v[i], &sched, NULL) != KVA_OK &&
+            kva_schedule_parse("oneshot", &sched, &err) != KVA_OK)
             continue;
         if (kva_method_parse(m->text, &sched, &parsed, &err) != KVA_OK) {
             if (x->schedules.n > 1)
@@ -543,13 +542,9 @@ static void read_top(struct sx *x)
 
 static void report_dups(struct sx *x)
 {
-    for (size_t i = 0; i < x->pos.n_dups; i++) {
-        const struct kva_jsonpos_dup *d = &x->pos.dups[i];
-
-        kva_buf_printf(x->report, "%s:%d:%d: %s: key is there twice, first in line %d\n",
-                       x->name, d->line, d->col, d->pointer, d->first_line);
-        x->n_errors++;
-    }
+    for (size_t i = 0; i < x->pos.n_dups; i++)
+        sx_bad(x, x->pos.dups[i].pointer, true, "key is there twice, here and in line %d",
+               x->pos.dups[i].line);
 }
 
 static enum kva_status resolve_text(struct sx *x, struct kva_error *err)
@@ -601,7 +596,6 @@ enum kva_status kva_suite_parse(const char *text, const char *name, const char *
     x.dir = dir;
     x.opts = opts ? opts : &no_opts;
     x.s = s;
-    x.report = report;
     x.root = json_loads(text, 0, &je);
     if (!x.root) {
         kva_buf_printf(report, "%s:%d:%d: %s\n", name, je.line, je.column, je.text);
@@ -634,6 +628,7 @@ enum kva_status kva_suite_parse(const char *text, const char *name, const char *
     if (rc == KVA_OK && x.nomem)
         rc = KVA_FAIL(err, KVA_ENOMEM, "out of memory while reading %s", name);
 out:
+    sx_report(&x, report);
     json_decref(x.root);
     kva_jsonpos_release(&x.pos);
     free(x.set_ptr);

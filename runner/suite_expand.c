@@ -93,15 +93,12 @@ static bool match_one(const char *key, json_t *v, const struct sx *x,
     if (strcmp(key, "budget") == 0 && json_is_object(v)) {
         struct sx quiet =
             *x; /* the value was checked before: reads it without a report */
-        struct kva_buf none;
         struct kva_budget b;
         bool same;
 
-        kva_buf_init(&none, 1 << 16);
-        quiet.report = &none;
+        quiet.quiet = true;
         same = sx_budget(&quiet, v, "", &b) && b.kind == c->budget.kind &&
                b.value == c->budget.value;
-        kva_buf_release(&none);
         return same;
     }
     return false;
@@ -554,7 +551,7 @@ static void include(struct sx *x)
         for (int k = 0; k < ch.method.n; k++)
             dense = dense && (x->methods[ch.method.v[k]].dense ||
                               x->methods[ch.method.v[k]].blind);
-        if (complete && !dense && !json_object_get(o, "budget")) {
+        if (!dense && !json_object_get(o, "budget")) {
             sx_bad(x, ptr, false, "budget is missing");
             complete = false;
         }
@@ -676,10 +673,9 @@ static json_t *only_selector(struct sx *x, const char *text)
         if (!known || p[k] != '=') {
             const char *near = kva_nearest(key, SELECTOR);
 
-            kva_buf_printf(x->report, "--only %s: '%s' is no key of a cell%s%s%s\n", text,
-                           key, near ? "; did you mean '" : "", near ? near : "",
-                           near ? "'?" : "");
-            x->n_errors++;
+            sx_bad_arg(x, "--only", text, "'%s' is no key of a cell%s%s%s", key,
+                       near ? "; did you mean '" : "", near ? near : "",
+                       near ? "'?" : "");
             json_decref(o);
             return NULL;
         }
@@ -712,9 +708,7 @@ static void apply_only(struct sx *x)
             }
         json_decref(sel);
         if (n == 0) {
-            kva_buf_printf(x->report, "--only %s: matches no cell of the suite\n",
-                           x->opts->only[k]);
-            x->n_errors++;
+            sx_bad_arg(x, "--only", x->opts->only[k], "matches no cell of the suite");
         }
     }
     /* the references of what stays stay as well: results need their dense partner */

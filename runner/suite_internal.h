@@ -44,14 +44,22 @@ struct sx_cell {
     bool kept; /* by --only */
 };
 
+/* Collected, then written in the order of the file; what came from an argument first
+ * (line 0). */
+struct sx_error {
+    int line, col, order;
+    char *text;
+};
+
 struct sx {
     const char *name, *dir;
     const struct kva_suite_opts *opts;
     struct kva_suite *s;
     json_t *root;
     struct kva_jsonpos pos;
-    struct kva_buf *report;
-    int n_errors;
+    struct sx_error *errors;
+    int n_errors, cap_errors;
+    bool quiet; /* count errors, keep none */
     bool nomem;
     char (*set_ptr)[SX_PTR]; /* pointer written by each --set */
 
@@ -73,6 +81,11 @@ struct sx {
 /* ---- suite_values.c ---- */
 void sx_bad(struct sx *x, const char *ptr, bool at_key, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* An error in a command line argument: "--only X: ..." */
+void sx_bad_arg(struct sx *x, const char *option, const char *arg, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Writes the collected errors and frees them. */
+void sx_report(struct sx *x, struct kva_buf *report);
 /* base + "/" + key, escaped, cut at SX_PTR */
 void sx_join(char out[SX_PTR], const char *base, const char *key);
 void sx_join_at(char out[SX_PTR], const char *base, size_t i);

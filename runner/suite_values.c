@@ -5,35 +5,97 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* Takes `text`. */
+static void add_error(struct sx *x, int line, int col, struct kva_buf *text)
+{
+    int i = x->n_errors++;
+
+    if (!x->quiet && i == x->cap_errors) {
+        int cap = i ? 2 * i : 32;
+        struct sx_error *grown = kva_realloc(x->errors, (size_t)cap, sizeof grown[0]);
+
+        if (grown) {
+            x->errors = grown;
+            x->cap_errors = cap;
+        }
+    }
+    if (x->quiet || i >= x->cap_errors || text->failed) {
+        x->nomem = x->nomem || !x->quiet;
+        x->n_errors = x->quiet ? x->n_errors : i;
+        kva_buf_release(text);
+        return;
+    }
+    x->errors[i] = (struct sx_error){line, col, i, text->data};
+}
 
 /* Errors in a value that came from --set are placed at that argument, all others in the
  * file. */
 void sx_bad(struct sx *x, const char *ptr, bool at_key, const char *fmt, ...)
 {
     struct kva_jsonpos_at at = kva_jsonpos_find(&x->pos, ptr);
+    int line = at_key && at.key_line ? at.key_line : at.line;
+    int col = at_key && at.key_line ? at.key_col : at.col;
+    struct kva_buf text;
     va_list ap;
-    int from_set = -1;
 
+    kva_buf_init(&text, 1 << 16);
     for (int i = 0; x->set_ptr && i < x->opts->n_set; i++) {
         size_t n = strlen(x->set_ptr[i]);
 
-        if (n && strncmp(x->set_ptr[i], ptr, n) == 0 && (ptr[n] == '/' || ptr[n] == '\0'))
-            from_set = i;
+        if (n && strncmp(x->set_ptr[i], ptr, n) == 0 &&
+            (ptr[n] == '/' || ptr[n] == '\0')) {
+            text.len = 0;
+            kva_buf_printf(&text, "--set %s: ", x->opts->set[i]);
+            line = col = 0;
+        }
     }
-    x->n_errors++;
-    if (from_set >= 0)
-        kva_buf_printf(x->report, "--set %s: ", x->opts->set[from_set]);
-    else
-        kva_buf_printf(x->report, "%s:%d:%d: ", x->name,
-                       at_key && at.key_line ? at.key_line : at.line,
-                       at_key && at.key_line ? at.key_col : at.col);
+    if (line)
+        kva_buf_printf(&text, "%s:%d:%d: ", x->name, line, col);
     if (ptr[0])
-        kva_buf_printf(x->report, "%s: ", ptr);
+        kva_buf_printf(&text, "%s: ", ptr);
     va_start(ap, fmt);
-    kva_buf_vprintf(x->report, fmt, ap);
+    kva_buf_vprintf(&text, fmt, ap);
     va_end(ap);
-    kva_buf_putc(x->report, '\n');
+    add_error(x, line, col, &text);
+}
+
+void sx_bad_arg(struct sx *x, const char *option, const char *arg, const char *fmt, ...)
+{
+    struct kva_buf text;
+    va_list ap;
+
+    kva_buf_init(&text, 1 << 16);
+    kva_buf_printf(&text, "%s %s: ", option, arg);
+    va_start(ap, fmt);
+    kva_buf_vprintf(&text, fmt, ap);
+    va_end(ap);
+    add_error(x, 0, 0, &text);
+}
+
+static int by_place(const void *va, const void *vb)
+{
+    const struct sx_error *a = va, *b = vb;
+
+    if (a->line != b->line)
+        return a->line < b->line ? -1 : 1;
+    if (a->col != b->col)
+        return a->col < b->col ? -1 : 1;
+    return a->order < b->order ? -1 : 1;
+}
+
+void sx_report(struct sx *x, struct kva_buf *report)
+{
+    if (x->n_errors)
+        qsort(x->errors, (size_t)x->n_errors, sizeof x->errors[0], by_place);
+    for (int i = 0; i < x->n_errors; i++) {
+        kva_buf_printf(report, "%s\n", x->errors[i].text);
+        free(x->errors[i].text);
+    }
+    free(x->errors);
+    x->errors = NULL;
 }
 
 void sx_join(char out[SX_PTR], const char *base, const char *key)
