@@ -255,12 +255,14 @@ static void cut_after_question(struct kva_run_cell *c)
 
 static void cut_while_decoding(struct kva_run_cell *c)
 {
-    const struct kva_kvshape *shape = kva_kvstore_shape(kva_session_store(c->session));
-    uint64_t heads = (uint64_t)(shape->layers * shape->kv_heads);
+    const struct kva_kvshape *shape;
+    uint64_t heads;
     struct kva_error why = {0};
 
     if (!alive(c) || c->cell->schedule.decode == 0 || c->cell->method.scorer == NULL)
         return;
+    shape = kva_kvstore_shape(kva_session_store(c->session));
+    heads = (uint64_t)(shape->layers * shape->kv_heads);
     if (held_entries(c->session) <
         c->budget_total + (uint64_t)c->cell->schedule.decode * heads)
         return;
