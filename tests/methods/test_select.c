@@ -306,15 +306,15 @@ static void ninety_heads_of_4096_entries_take_milliseconds(void **state)
     for (size_t i = 0; i < n; i++)
         s[i] = (float)pow(kva_rng_unit(&r), 6);
     sc = scores_of(30, 3, 4096, s);
-    t0 = kva_now_ns();
+    t0 = kva_cpu_ns();
     d = select_of(&sc, "snapkv", n / 4);
-    took = kva_now_ns() - t0;
+    took = kva_cpu_ns() - t0;
     print_message("    uniform %.1f ms", (double)took / 1e6);
     assert_true(took < 500000000u);
     kva_decision_release(&d);
-    t0 = kva_now_ns();
+    t0 = kva_cpu_ns();
     d = select_of(&sc, "snapkv+global", n / 4);
-    took = kva_now_ns() - t0;
+    took = kva_cpu_ns() - t0;
     print_message(", global %.1f ms\n", (double)took / 1e6);
     assert_true(took < 500000000u);
     kva_decision_release(&d);
