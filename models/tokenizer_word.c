@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VOCAB = 32768, BOS = 0, EOS = 1 };
+enum { VOCAB = 32768, BOS = 0, EOS = 1, TEXT_MAX_BYTES = 1 << 30 };
 
 static const char *const reserved[] = {"<bos>", "<eos>", "is", "are", "?",  ":", "=",
                                        "VAR",   ".",     ",",  ";",   "!",  "(", ")",
@@ -29,9 +29,7 @@ static const struct {
 
 struct bucket {
     uint64_t hash;
-    size_t at; /* in `text` */
-    uint32_t len;
-    uint32_t taken;
+    uint32_t at, len; /* the word in `text`; len 0: free */
 };
 
 struct words {
@@ -59,7 +57,7 @@ static enum kva_status words_clone(void *state, void **out, struct kva_error *er
     if (!copy)
         return KVA_FAIL(err, KVA_ENOMEM, "no memory for a word map");
     memcpy(copy->bucket, w->bucket, sizeof copy->bucket);
-    kva_buf_init(&copy->text, 0);
+    kva_buf_init(&copy->text, TEXT_MAX_BYTES);
     kva_buf_add(&copy->text, w->text.data ? w->text.data : "", w->text.len);
     if (w->n_shared > 0) {
         copy->shared = kva_calloc(w->n_shared, sizeof *copy->shared);
@@ -132,7 +130,7 @@ static enum kva_status id_of(struct words *w, const char *s, size_t n, int32_t *
     for (int k = 0; k < size; k++) {
         int at = lo + (first + k) % size;
         struct bucket *b = &w->bucket[at];
-        if (b->taken) {
+        if (b->len > 0) {
             if (b->hash == hash && b->len == n &&
                 memcmp(w->text.data + b->at, s, n) == 0) {
                 *id = at;
@@ -143,7 +141,7 @@ static enum kva_status id_of(struct words *w, const char *s, size_t n, int32_t *
         size_t begin = w->text.len;
         kva_buf_add(&w->text, s, n);
         KVA_TRY(kva_buf_status(&w->text, err));
-        *b = (struct bucket){hash, begin, (uint32_t)n, 1};
+        *b = (struct bucket){hash, (uint32_t)begin, (uint32_t)n};
         *id = at;
         return KVA_OK;
     }
@@ -258,7 +256,7 @@ static enum kva_status words_decode(const void *state, const int32_t *ids, size_
         const struct bucket *b = &w->bucket[ids[i]];
         if (ids[i] < N_RESERVED)
             kva_buf_puts(out, reserved[ids[i]]);
-        else if (b->taken)
+        else if (b->len > 0)
             kva_buf_add(out, w->text.data + b->at, b->len);
         else
             kva_buf_printf(out, "<%d>", ids[i]);
@@ -303,7 +301,7 @@ enum kva_status kva_tokenizer_word_new(struct kva_tokenizer **t, struct kva_erro
     *t = NULL;
     if (!w)
         return KVA_FAIL(err, KVA_ENOMEM, "no memory for a word map");
-    kva_buf_init(&w->text, 0);
+    kva_buf_init(&w->text, TEXT_MAX_BYTES);
     KVA_TRY(kva_tokenizer_wrap(&word_kind, w, t, err));
     (*t)->size = VOCAB;
     (*t)->bos = BOS;
