@@ -91,7 +91,7 @@ static bool set_path(json_t *root, const char *path, json_t *value, char ptr[SX_
             break;
         memcpy(name, path, n);
         name[n] = '\0';
-        sx_join(ptr, base, name);
+        kva_sx_join(ptr, base, name);
         memcpy(base, ptr, SX_PTR);
         if (json_is_array(at)) {
             if (!kva_parse_i64(name, &index) || index < 0 ||
@@ -130,14 +130,14 @@ static void apply_sets(struct sx *x)
         char key[SX_PTR];
 
         if (!eq || eq == arg || (size_t)(eq - arg) >= sizeof key) {
-            sx_bad_arg(x, "--set", arg, "is not KEY=VALUE");
+            kva_sx_bad_arg(x, "--set", arg, "is not KEY=VALUE");
             continue;
         }
         memcpy(key, arg, (size_t)(eq - arg));
         key[eq - arg] = '\0';
         if (!set_path(x->root, key, set_value(key, eq + 1), x->set_ptr[i])) {
             x->set_ptr[i][0] = '\0';
-            sx_bad_arg(x, "--set", arg, "the suite has no place '%s'", key);
+            kva_sx_bad_arg(x, "--set", arg, "the suite has no place '%s'", key);
         }
     }
 }
@@ -157,7 +157,7 @@ static json_t *list_at(json_t *v, size_t i, const char *base, char ptr[SX_PTR])
         snprintf(ptr, SX_PTR, "%s", base);
         return v;
     }
-    sx_join_at(ptr, base, i);
+    kva_sx_join_at(ptr, base, i);
     return json_array_get(v, i);
 }
 
@@ -165,11 +165,11 @@ static json_t *required_list(struct sx *x, const char *key, char ptr[SX_PTR])
 {
     json_t *v = json_object_get(x->root, key);
 
-    sx_join(ptr, "", key);
+    kva_sx_join(ptr, "", key);
     if (!v)
-        sx_bad(x, "", false, "%s is missing", key);
+        kva_sx_bad(x, "", false, "%s is missing", key);
     else if (json_is_array(v) && json_array_size(v) == 0)
-        sx_bad(x, ptr, false, "the list is empty");
+        kva_sx_bad(x, ptr, false, "the list is empty");
     return v;
 }
 
@@ -184,38 +184,39 @@ static void read_model(struct sx *x, json_t *v, const char *ptr)
 
     snprintf(at, sizeof at, "%s", ptr);
     if (json_is_object(v)) {
-        char *path = sx_string(x, v, ptr, "path");
+        char *path = kva_sx_string(x, v, ptr, "path");
 
-        sx_keys(x, v, ptr, keys);
-        m->id = sx_string(x, v, ptr, "id");
-        m->chat = sx_string(x, v, ptr, "chat");
+        kva_sx_keys(x, v, ptr, keys);
+        m->id = kva_sx_string(x, v, ptr, "id");
+        m->chat = kva_sx_string(x, v, ptr, "chat");
         if (!m->id && !json_object_get(v, "id"))
-            sx_bad(x, ptr, false, "id is missing");
+            kva_sx_bad(x, ptr, false, "id is missing");
         where = path ? path : m->id;
-        sx_join(at, ptr, path ? "path" : "id");
+        kva_sx_join(at, ptr, path ? "path" : "id");
     } else if (json_is_string(v)) {
-        where = m->id = sx_str(x, json_string_value(v));
+        where = m->id = kva_sx_str(x, json_string_value(v));
     } else {
-        sx_bad(x, ptr, false, "must be a model name or an object, not %s", sx_type(v));
+        kva_sx_bad(x, ptr, false, "must be a model name or an object, not %s",
+                   kva_sx_type(v));
         return;
     }
     if (!m->id || !where)
         return;
     for (int i = 0; i < x->s->n_models; i++)
         if (strcmp(x->s->models[i].id, m->id) == 0)
-            sx_bad(x, at, false, "model '%s' is listed twice", m->id);
+            kva_sx_bad(x, at, false, "model '%s' is listed twice", m->id);
     rc = kva_models_resolve(where, x->dir, &m->path, m->chat ? NULL : &m->chat,
                             &x->s->arena, &err);
     if (rc == KVA_EIO)
-        m->why_missing = sx_str(x, err.text);
+        m->why_missing = kva_sx_str(x, err.text);
     else if (rc != KVA_OK)
-        sx_bad(x, at, false, "%s", err.text);
+        kva_sx_bad(x, at, false, "%s", err.text);
     if (m->chat && !kva_chat_by_name(m->chat)) {
         const char *near = kva_nearest(m->chat, kva_chat_names());
 
-        sx_join(at, ptr, "chat");
-        sx_bad(x, at, false, "unknown chat family '%s'%s%s%s", m->chat,
-               near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        kva_sx_join(at, ptr, "chat");
+        kva_sx_bad(x, at, false, "unknown chat family '%s'%s%s%s", m->chat,
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     }
     x->s->n_models++;
 }
@@ -228,13 +229,13 @@ static void read_method(struct sx *x, json_t *v, const char *ptr)
 
     snprintf(at, sizeof at, "%s", ptr);
     if (json_is_object(v)) {
-        sx_keys(x, v, ptr, keys);
-        m->id = sx_string(x, v, ptr, "id");
-        m->text = sx_string(x, v, ptr, "spec");
-        sx_join(at, ptr, m->text ? "spec" : "id");
+        kva_sx_keys(x, v, ptr, keys);
+        m->id = kva_sx_string(x, v, ptr, "id");
+        m->text = kva_sx_string(x, v, ptr, "spec");
+        kva_sx_join(at, ptr, m->text ? "spec" : "id");
         if (!m->id && !m->text) {
             if (!json_object_get(v, "id") && !json_object_get(v, "spec"))
-                sx_bad(x, ptr, false, "id is missing");
+                kva_sx_bad(x, ptr, false, "id is missing");
             return;
         }
         if (!m->text)
@@ -242,19 +243,19 @@ static void read_method(struct sx *x, json_t *v, const char *ptr)
         if (!m->id)
             m->id = m->text;
     } else if (json_is_string(v) && json_string_length(v)) {
-        m->id = m->text = sx_str(x, json_string_value(v));
+        m->id = m->text = kva_sx_str(x, json_string_value(v));
     } else {
-        sx_bad(x, ptr, false, "must be a method or an object {id, spec}, not %s",
-               json_is_string(v) ? "an empty string" : sx_type(v));
+        kva_sx_bad(x, ptr, false, "must be a method or an object {id, spec}, not %s",
+                   json_is_string(v) ? "an empty string" : kva_sx_type(v));
         return;
     }
     for (int i = 0; i < x->n_methods; i++)
         if (strcmp(x->methods[i].id, m->id) == 0)
-            sx_bad(x, at, false, "method '%s' is listed twice", m->id);
-    m->ptr = sx_str(x, at);
+            kva_sx_bad(x, at, false, "method '%s' is listed twice", m->id);
+    m->ptr = kva_sx_str(x, at);
     m->dense = strcmp(m->text, "dense") == 0;
     m->blind = strcmp(m->text, "blind") == 0;
-    m->spec = sx_alloc(x, (size_t)x->schedules.n, sizeof m->spec[0]);
+    m->spec = kva_sx_alloc(x, (size_t)x->schedules.n, sizeof m->spec[0]);
     if (!m->spec)
         return;
     for (int i = 0; i < x->schedules.n; i++) {
@@ -269,10 +270,10 @@ static void read_method(struct sx *x, json_t *v, const char *ptr)
         if (kva_method_parse(m->text, &sched, &parsed, &err) != KVA_OK) {
             if (x->schedules.n > 1)
                 kva_context(&err, "schedule %s", x->schedules.v[i]);
-            sx_bad(x, at, false, "%s", err.text);
+            kva_sx_bad(x, at, false, "%s", err.text);
             break;
         }
-        m->spec[i] = sx_str(x, parsed.spec);
+        m->spec[i] = kva_sx_str(x, parsed.spec);
     }
     x->n_methods++;
 }
@@ -287,10 +288,10 @@ static void add_task(struct sx *x, const char *id, const struct kva_suite_task *
     enum kva_status rc;
 
     *t = *like;
-    t->id = sx_str(x, id);
+    t->id = kva_sx_str(x, id);
     for (int i = 0; i < x->s->n_tasks; i++)
         if (strcmp(x->s->tasks[i].id, id) == 0) {
-            sx_bad(x, ptr, false, "task '%s' is listed twice", id);
+            kva_sx_bad(x, ptr, false, "task '%s' is listed twice", id);
             return;
         }
     rc = kva_task_open(id, &t->opts, &opened, &err);
@@ -299,7 +300,7 @@ static void add_task(struct sx *x, const char *id, const struct kva_suite_task *
     else if (rc == KVA_ENOMEM)
         x->nomem = true;
     else
-        sx_bad(x, ptr, false, "%s", err.text);
+        kva_sx_bad(x, ptr, false, "%s", err.text);
     x->s->n_tasks++;
 }
 
@@ -319,52 +320,52 @@ static void read_task(struct sx *x, json_t *v, const char *ptr)
     t.opts.haystack = x->haystack;
     t.opts.words = x->words;
     t.opts.max_new_tokens = x->max_new_tokens;
-    t.opts.base_dir = sx_str(x, x->dir);
+    t.opts.base_dir = kva_sx_str(x, x->dir);
     t.profile = x->profile;
     if (json_is_string(v)) {
         add_task(x, json_string_value(v), &t, ptr);
         return;
     }
     if (!json_is_object(v)) {
-        sx_bad(x, ptr, false, "must be a task or an object, not %s", sx_type(v));
+        kva_sx_bad(x, ptr, false, "must be a task or an object, not %s", kva_sx_type(v));
         return;
     }
-    sx_keys(x, v, ptr, keys);
-    id = sx_string(x, v, ptr, "id");
-    if ((own = sx_string(x, v, ptr, "profile")))
-        t.profile = sx_str(x, own);
-    if ((own = sx_string(x, v, ptr, "dialect")))
+    kva_sx_keys(x, v, ptr, keys);
+    id = kva_sx_string(x, v, ptr, "id");
+    if ((own = kva_sx_string(x, v, ptr, "profile")))
+        t.profile = kva_sx_str(x, own);
+    if ((own = kva_sx_string(x, v, ptr, "dialect")))
         t.opts.dialect = own;
-    if ((own = sx_string(x, v, ptr, "haystack")))
+    if ((own = kva_sx_string(x, v, ptr, "haystack")))
         t.opts.haystack = own;
-    if ((own = sx_string(x, v, ptr, "words")))
+    if ((own = kva_sx_string(x, v, ptr, "words")))
         t.opts.words = own;
     t.opts.max_new_tokens =
-        (int)sx_int(x, v, ptr, "max_new_tokens", 1, 1 << 20, t.opts.max_new_tokens);
+        (int)kva_sx_int(x, v, ptr, "max_new_tokens", 1, 1 << 20, t.opts.max_new_tokens);
     t.opts.seed =
-        (uint64_t)sx_int(x, v, ptr, "seed", 0, INT64_MAX / 2, (int64_t)t.opts.seed);
+        (uint64_t)kva_sx_int(x, v, ptr, "seed", 0, INT64_MAX / 2, (int64_t)t.opts.seed);
     if (!id) {
         if (!json_object_get(v, "id"))
-            sx_bad(x, ptr, false, "id is missing");
+            kva_sx_bad(x, ptr, false, "id is missing");
         return;
     }
     ctx = json_object_get(v, "ctx");
     if (!ctx) {
-        sx_join(at, ptr, "id");
+        kva_sx_join(at, ptr, "id");
         add_task(x, id, &t, at);
         return;
     }
-    sx_join(base, ptr, "ctx");
+    kva_sx_join(base, ptr, "ctx");
     if (strchr(id, '@'))
-        sx_bad(x, base, true, "the id '%s' already names a length", id);
+        kva_sx_bad(x, base, true, "the id '%s' already names a length", id);
     for (size_t i = 0; i < list_size(ctx); i++) {
         json_t *e = list_at(ctx, i, base, at);
         char full[300];
 
         if (!json_is_integer(e) || json_integer_value(e) < 1 ||
             json_integer_value(e) > 1 << 24) {
-            sx_bad(x, at, false,
-                   "must be a length in tokens, a whole number of at least 1");
+            kva_sx_bad(x, at, false,
+                       "must be a length in tokens, a whole number of at least 1");
             continue;
         }
         snprintf(full, sizeof full, "%s@%lld", id, (long long)json_integer_value(e));
@@ -391,32 +392,32 @@ static void read_lists(struct sx *x)
     char base[SX_PTR], ptr[SX_PTR];
 
     models = required_list(x, "models", base);
-    x->s->models = sx_alloc(x, list_size(models), sizeof x->s->models[0]);
+    x->s->models = kva_sx_alloc(x, list_size(models), sizeof x->s->models[0]);
     for (size_t i = 0; i < list_size(models) && !x->nomem; i++) {
         json_t *e = list_at(models, i, base, ptr);
 
         read_model(x, e, ptr);
     }
     methods = required_list(x, "methods", base);
-    x->methods = sx_alloc(x, list_size(methods), sizeof x->methods[0]);
+    x->methods = kva_sx_alloc(x, list_size(methods), sizeof x->methods[0]);
     for (size_t i = 0; i < list_size(methods) && !x->nomem; i++) {
         json_t *e = list_at(methods, i, base, ptr);
 
         read_method(x, e, ptr);
     }
     tasks = required_list(x, "tasks", base);
-    x->s->tasks = sx_alloc(x, count_tasks(tasks), sizeof x->s->tasks[0]);
+    x->s->tasks = kva_sx_alloc(x, count_tasks(tasks), sizeof x->s->tasks[0]);
     for (size_t i = 0; i < list_size(tasks) && !x->nomem; i++) {
         json_t *e = list_at(tasks, i, base, ptr);
 
         read_task(x, e, ptr);
     }
     budgets = json_object_get(x->root, "budgets");
-    x->budgets = sx_alloc(x, list_size(budgets), sizeof x->budgets[0]);
+    x->budgets = kva_sx_alloc(x, list_size(budgets), sizeof x->budgets[0]);
     for (size_t i = 0; i < list_size(budgets) && !x->nomem; i++) {
         json_t *e = list_at(budgets, i, "/budgets", ptr);
 
-        if (sx_budget(x, e, ptr, &x->budgets[x->n_budgets].b)) {
+        if (kva_sx_budget(x, e, ptr, &x->budgets[x->n_budgets].b)) {
             kva_budget_text(&x->budgets[x->n_budgets].b, x->budgets[x->n_budgets].text);
             x->n_budgets++;
         }
@@ -434,20 +435,20 @@ static struct sx_axis read_axis(struct sx *x, const char *key, const char *def,
     char base[SX_PTR], ptr[SX_PTR];
     const char *near;
 
-    sx_join(base, "", key);
+    kva_sx_join(base, "", key);
     if (!v) {
-        a.v = sx_alloc(x, 1, sizeof a.v[0]);
+        a.v = kva_sx_alloc(x, 1, sizeof a.v[0]);
         a.n = 1;
         if (a.v)
-            a.v[0] = sx_str(x, def);
+            a.v[0] = kva_sx_str(x, def);
         return a;
     }
-    a = sx_strings(x, v, base);
+    a = kva_sx_strings(x, v, base);
     for (int i = 0; i < a.n; i++) {
         bool found = false;
 
         if (json_is_array(v))
-            sx_join_at(ptr, base, (size_t)i);
+            kva_sx_join_at(ptr, base, (size_t)i);
         else
             snprintf(ptr, sizeof ptr, "%s", base);
         if (!known) {
@@ -455,21 +456,21 @@ static struct sx_axis read_axis(struct sx *x, const char *key, const char *def,
             struct kva_error err = {0};
 
             if (kva_schedule_parse(a.v[i], &s, &err) != KVA_OK)
-                sx_bad(x, ptr, false, "%s", err.text);
+                kva_sx_bad(x, ptr, false, "%s", err.text);
             continue;
         }
         for (int k = 0; known[k]; k++)
             found = found || strcmp(known[k], a.v[i]) == 0;
         for (int k = 0; !found && later[k]; k++)
             if (strcmp(later[k], a.v[i]) == 0) {
-                sx_bad(x, ptr, false, "%s '%s' is not built yet", key, a.v[i]);
+                kva_sx_bad(x, ptr, false, "%s '%s' is not built yet", key, a.v[i]);
                 found = true;
             }
         if (found)
             continue;
         near = kva_nearest(a.v[i], known);
-        sx_bad(x, ptr, false, "unknown %s '%s'%s%s%s", key, a.v[i],
-               near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        kva_sx_bad(x, ptr, false, "unknown %s '%s'%s%s%s", key, a.v[i],
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     }
     return a;
 }
@@ -484,24 +485,25 @@ static void read_defaults(struct sx *x)
     x->seed = 42;
     x->def = (struct sx_set){.n = 50, .reps = 1, .perf = 0, .max_attempts = 2};
     if (d && !json_is_object(d)) {
-        sx_bad(x, "/defaults", false, "must be an object, not %s", sx_type(d));
+        kva_sx_bad(x, "/defaults", false, "must be an object, not %s", kva_sx_type(d));
         return;
     }
     if (d) {
-        sx_keys(x, d, "/defaults", keys);
-        x->seed = (uint64_t)sx_int(x, d, "/defaults", "seed", 0, INT64_MAX / 2, 42);
-        x->def.n = (int)sx_int(x, d, "/defaults", "n", 1, 1 << 24, 50);
-        x->def.reps = (int)sx_int(x, d, "/defaults", "reps", 1, 1000, 1);
-        x->def.perf = (int)sx_int(x, d, "/defaults", "perf", 0, 1 << 24, 0);
-        x->def.max_attempts = (int)sx_int(x, d, "/defaults", "max_attempts", 1, 100, 2);
+        kva_sx_keys(x, d, "/defaults", keys);
+        x->seed = (uint64_t)kva_sx_int(x, d, "/defaults", "seed", 0, INT64_MAX / 2, 42);
+        x->def.n = (int)kva_sx_int(x, d, "/defaults", "n", 1, 1 << 24, 50);
+        x->def.reps = (int)kva_sx_int(x, d, "/defaults", "reps", 1, 1000, 1);
+        x->def.perf = (int)kva_sx_int(x, d, "/defaults", "perf", 0, 1 << 24, 0);
+        x->def.max_attempts =
+            (int)kva_sx_int(x, d, "/defaults", "max_attempts", 1, 100, 2);
         x->max_new_tokens =
-            (int)sx_int(x, d, "/defaults", "max_new_tokens", 1, 1 << 20, 0);
-        x->profile = sx_string(x, d, "/defaults", "profile");
-        x->dialect = sx_string(x, d, "/defaults", "dialect");
-        x->haystack = sx_string(x, d, "/defaults", "haystack");
-        x->words = sx_string(x, d, "/defaults", "words");
+            (int)kva_sx_int(x, d, "/defaults", "max_new_tokens", 1, 1 << 20, 0);
+        x->profile = kva_sx_string(x, d, "/defaults", "profile");
+        x->dialect = kva_sx_string(x, d, "/defaults", "dialect");
+        x->haystack = kva_sx_string(x, d, "/defaults", "haystack");
+        x->words = kva_sx_string(x, d, "/defaults", "words");
     }
-    x->def.perf = (int)sx_int(x, x->root, "", "perf", 0, 1 << 24, x->def.perf);
+    x->def.perf = (int)kva_sx_int(x, x->root, "", "perf", 0, 1 << 24, x->def.perf);
 }
 
 static void read_top(struct sx *x)
@@ -519,15 +521,15 @@ static void read_top(struct sx *x)
     static const char *const kv[] = {"f16", "f32", NULL};
     static const char *const none[] = {NULL};
 
-    sx_keys(x, x->root, "", keys);
+    kva_sx_keys(x, x->root, "", keys);
     if (!json_object_get(x->root, "schema"))
-        sx_bad(x, "", false, "schema is missing; this program reads \"schema\": 1");
+        kva_sx_bad(x, "", false, "schema is missing; this program reads \"schema\": 1");
     else
-        sx_int(x, x->root, "", "schema", 1, 1, 1);
-    x->s->name = sx_string(x, x->root, "", "name");
-    x->s->note = sx_string(x, x->root, "", "label");
-    x->dense = sx_flag(x, x->root, "", "dense", true);
-    x->blind = sx_flag(x, x->root, "", "blind", true);
+        kva_sx_int(x, x->root, "", "schema", 1, 1, 1);
+    x->s->name = kva_sx_string(x, x->root, "", "name");
+    x->s->note = kva_sx_string(x, x->root, "", "label");
+    x->dense = kva_sx_flag(x, x->root, "", "dense", true);
+    x->blind = kva_sx_flag(x, x->root, "", "blind", true);
     x->schedules = read_axis(x, "schedules", "oneshot", NULL, none);
     x->enforce = read_axis(x, "enforce", "physical", enforce, enforce_later);
     x->visibility = read_axis(x, "visibility", "agnostic", visibility, none);
@@ -543,8 +545,8 @@ static void read_top(struct sx *x)
 static void report_dups(struct sx *x)
 {
     for (size_t i = 0; i < x->pos.n_dups; i++)
-        sx_bad(x, x->pos.dups[i].pointer, true, "key is there twice, here and in line %d",
-               x->pos.dups[i].line);
+        kva_sx_bad(x, x->pos.dups[i].pointer, true,
+                   "key is there twice, here and in line %d", x->pos.dups[i].line);
 }
 
 static enum kva_status resolve_text(struct sx *x, struct kva_error *err)
@@ -561,7 +563,7 @@ static enum kva_status resolve_text(struct sx *x, struct kva_error *err)
     if (rc == KVA_OK)
         rc = kva_buf_status(&canon, err);
     if (rc == KVA_OK)
-        x->s->text = sx_str(x, canon.data);
+        x->s->text = kva_sx_str(x, canon.data);
     kva_buf_release(&canon);
     return rc;
 }
@@ -603,7 +605,7 @@ enum kva_status kva_suite_parse(const char *text, const char *name, const char *
     }
     KVA_GO(kva_jsonpos_scan(text, strlen(text), &x.pos, err));
     if (!json_is_object(x.root)) {
-        sx_bad(&x, "", false, "must be an object, not %s", sx_type(x.root));
+        kva_sx_bad(&x, "", false, "must be an object, not %s", kva_sx_type(x.root));
     } else {
         report_dups(&x);
         apply_sets(&x);
@@ -612,11 +614,11 @@ enum kva_status kva_suite_parse(const char *text, const char *name, const char *
         if (!x.nomem)
             read_lists(&x);
         if (!x.nomem)
-            sx_expand(&x);
+            kva_sx_expand(&x);
     }
-    s->path = sx_str(&x, name);
+    s->path = kva_sx_str(&x, name);
     if (!s->name)
-        s->name = sx_str(&x, suite_name(name, base));
+        s->name = kva_sx_str(&x, suite_name(name, base));
     s->limit = x.opts->limit;
     if (x.nomem)
         rc = KVA_FAIL(err, KVA_ENOMEM, "out of memory while reading %s", name);
@@ -628,7 +630,7 @@ enum kva_status kva_suite_parse(const char *text, const char *name, const char *
     if (rc == KVA_OK && x.nomem)
         rc = KVA_FAIL(err, KVA_ENOMEM, "out of memory while reading %s", name);
 out:
-    sx_report(&x, report);
+    kva_sx_report(&x, report);
     json_decref(x.root);
     kva_jsonpos_release(&x.pos);
     free(x.set_ptr);

@@ -39,29 +39,30 @@ static bool match_text(const char *key, const char *pattern, const struct sx *x,
     size_t base;
 
     if (strcmp(key, "model") == 0)
-        return sx_glob(pattern, x->s->models[c->model].id);
+        return kva_sx_glob(pattern, x->s->models[c->model].id);
     if (strcmp(key, "method") == 0)
-        return sx_glob(pattern, method_name(x, c)) ||
-               (c->method >= 0 && sx_glob(pattern, x->methods[c->method].text));
+        return kva_sx_glob(pattern, method_name(x, c)) ||
+               (c->method >= 0 && kva_sx_glob(pattern, x->methods[c->method].text));
     if (strcmp(key, "task") == 0)
-        return sx_task_match(pattern, x->s->tasks[c->task].id);
+        return kva_sx_task_match(pattern, x->s->tasks[c->task].id);
     if (strcmp(key, "ctx") == 0) {
-        snprintf(text, sizeof text, "%d", sx_task_ctx(x->s->tasks[c->task].id, &base));
-        return sx_glob(pattern, text);
+        snprintf(text, sizeof text, "%d",
+                 kva_sx_task_ctx(x->s->tasks[c->task].id, &base));
+        return kva_sx_glob(pattern, text);
     }
     if (strcmp(key, "budget") == 0) {
         kva_budget_text(&c->budget, text);
-        return sx_glob(pattern, text);
+        return kva_sx_glob(pattern, text);
     }
     if (strcmp(key, "schedule") == 0)
-        return sx_glob(pattern, x->schedules.v[c->schedule]);
+        return kva_sx_glob(pattern, x->schedules.v[c->schedule]);
     if (strcmp(key, "enforce") == 0)
-        return sx_glob(pattern, kva_enforce_name(c->enforce));
+        return kva_sx_glob(pattern, kva_enforce_name(c->enforce));
     if (strcmp(key, "visibility") == 0)
-        return sx_glob(pattern, kva_visibility_name(c->visibility));
+        return kva_sx_glob(pattern, kva_visibility_name(c->visibility));
     if (strcmp(key, "numerics") == 0)
-        return sx_glob(pattern, x->numerics.v[c->numerics]);
-    return sx_glob(pattern, x->kv.v[c->kv]);
+        return kva_sx_glob(pattern, x->numerics.v[c->numerics]);
+    return kva_sx_glob(pattern, x->kv.v[c->kv]);
 }
 
 static bool match_one(const char *key, json_t *v, const struct sx *x,
@@ -82,7 +83,7 @@ static bool match_one(const char *key, json_t *v, const struct sx *x,
         return match_text(key, json_string_value(v), x, c);
     if (strcmp(key, "ctx") == 0) {
         size_t base;
-        int ctx = sx_task_ctx(x->s->tasks[c->task].id, &base);
+        int ctx = kva_sx_task_ctx(x->s->tasks[c->task].id, &base);
         json_t *min = json_object_get(v, "min"), *max = json_object_get(v, "max");
 
         if (json_is_integer(v))
@@ -97,7 +98,7 @@ static bool match_one(const char *key, json_t *v, const struct sx *x,
         bool same;
 
         quiet.quiet = true;
-        same = sx_budget(&quiet, v, "", &b) && b.kind == c->budget.kind &&
+        same = kva_sx_budget(&quiet, v, "", &b) && b.kind == c->budget.kind &&
                b.value == c->budget.value;
         return same;
     }
@@ -136,7 +137,7 @@ static void check_selector(struct sx *x, json_t *sel, const char *ptr, const cha
     if (extra)
         known[n++] = extra;
     known[n] = NULL;
-    sx_keys(x, sel, ptr, known);
+    kva_sx_keys(x, sel, ptr, known);
     json_object_foreach(sel, key, v)
     {
         char at[SX_PTR], sub[SX_PTR];
@@ -144,28 +145,28 @@ static void check_selector(struct sx *x, json_t *sel, const char *ptr, const cha
 
         if (key[0] == '/' || (extra && strcmp(key, extra) == 0))
             continue;
-        sx_join(at, ptr, key);
+        kva_sx_join(at, ptr, key);
         for (size_t i = 0; i < count; i++) {
             json_t *e = json_is_array(v) ? json_array_get(v, i) : v;
             struct kva_budget b;
 
             memcpy(sub, at, sizeof sub);
             if (json_is_array(v))
-                sx_join_at(sub, at, i);
+                kva_sx_join_at(sub, at, i);
             if (strcmp(key, "budget") == 0) {
                 if (!json_is_string(e) || !strpbrk(json_string_value(e), "*?"))
-                    sx_budget(x, e, sub, &b);
+                    kva_sx_budget(x, e, sub, &b);
             } else if (strcmp(key, "ctx") == 0) {
                 if (json_is_object(e)) {
-                    sx_keys(x, e, sub, minmax);
-                    sx_int(x, e, sub, "min", 1, 1 << 24, 1);
-                    sx_int(x, e, sub, "max", 1, 1 << 24, 1);
+                    kva_sx_keys(x, e, sub, minmax);
+                    kva_sx_int(x, e, sub, "min", 1, 1 << 24, 1);
+                    kva_sx_int(x, e, sub, "max", 1, 1 << 24, 1);
                 } else if (!json_is_integer(e)) {
-                    sx_bad(x, sub, false, "must be a length or {min, max}, not %s",
-                           sx_type(e));
+                    kva_sx_bad(x, sub, false, "must be a length or {min, max}, not %s",
+                               kva_sx_type(e));
                 }
             } else if (!json_is_string(e)) {
-                sx_bad(x, sub, false, "must be a string, not %s", sx_type(e));
+                kva_sx_bad(x, sub, false, "must be a string, not %s", kva_sx_type(e));
             }
         }
     }
@@ -222,8 +223,8 @@ static void add_pick(struct picks *p, int i)
 static struct picks pick(struct sx *x, json_t *v, const char *ptr, name_fn name, int n,
                          const char *what)
 {
-    struct picks p = {sx_alloc(x, (size_t)n, sizeof(int)), 0};
-    const char **names = sx_alloc(x, (size_t)n + 1, sizeof names[0]);
+    struct picks p = {kva_sx_alloc(x, (size_t)n, sizeof(int)), 0};
+    const char **names = kva_sx_alloc(x, (size_t)n + 1, sizeof names[0]);
     struct sx_axis patterns;
 
     if (!p.v || !names)
@@ -235,17 +236,17 @@ static struct picks pick(struct sx *x, json_t *v, const char *ptr, name_fn name,
             p.v[p.n++] = i;
         return p;
     }
-    patterns = sx_strings(x, v, ptr);
+    patterns = kva_sx_strings(x, v, ptr);
     for (int k = 0; k < patterns.n; k++) {
         char at[SX_PTR];
         bool any = false;
 
         snprintf(at, sizeof at, "%s", ptr);
         if (json_is_array(v))
-            sx_join_at(at, ptr, (size_t)k);
+            kva_sx_join_at(at, ptr, (size_t)k);
         for (int i = 0; i < n; i++) {
-            bool hit = name == task_id ? sx_task_match(patterns.v[k], names[i])
-                                       : sx_glob(patterns.v[k], names[i]);
+            bool hit = name == task_id ? kva_sx_task_match(patterns.v[k], names[i])
+                                       : kva_sx_glob(patterns.v[k], names[i]);
 
             any = any || hit;
             if (hit)
@@ -254,9 +255,9 @@ static struct picks pick(struct sx *x, json_t *v, const char *ptr, name_fn name,
         if (!any && n > 0) {
             const char *near = kva_nearest(patterns.v[k], names);
 
-            sx_bad(x, at, false, "'%s' matches no %s of this suite%s%s%s", patterns.v[k],
-                   what, near ? "; did you mean '" : "", near ? near : "",
-                   near ? "'?" : "");
+            kva_sx_bad(x, at, false, "'%s' matches no %s of this suite%s%s%s",
+                       patterns.v[k], what, near ? "; did you mean '" : "",
+                       near ? near : "", near ? "'?" : "");
         }
     }
     return p;
@@ -303,7 +304,7 @@ struct choice {
 
 static json_t *sub(json_t *o, const char *base, const char *key, char ptr[SX_PTR])
 {
-    sx_join(ptr, base, key);
+    kva_sx_join(ptr, base, key);
     return json_object_get(o, key);
 }
 
@@ -337,7 +338,7 @@ static void read_choice(struct sx *x, json_t *o, const char *base, bool first_on
     if (v) {
         size_t n = json_is_array(v) ? json_array_size(v) : 1;
 
-        ch->budgets = sx_alloc(x, n, sizeof ch->budgets[0]);
+        ch->budgets = kva_sx_alloc(x, n, sizeof ch->budgets[0]);
         ch->n_budgets = 0;
         for (size_t i = 0; ch->budgets && i < n; i++) {
             json_t *e = json_is_array(v) ? json_array_get(v, i) : v;
@@ -345,8 +346,8 @@ static void read_choice(struct sx *x, json_t *o, const char *base, bool first_on
 
             memcpy(at, ptr, sizeof at);
             if (json_is_array(v))
-                sx_join_at(at, ptr, i);
-            if (sx_budget(x, e, at, &ch->budgets[ch->n_budgets].b))
+                kva_sx_join_at(at, ptr, i);
+            if (kva_sx_budget(x, e, at, &ch->budgets[ch->n_budgets].b))
                 ch->n_budgets++;
         }
     }
@@ -377,7 +378,8 @@ static void product(struct sx *x, const struct choice *ch, struct sx_set set)
                    ch->visibility.n * ch->numerics.n * ch->kv.n;
 
     if (count + x->n_cells > SX_MAX_CELLS) {
-        sx_bad(x, "/matrix", false, "%.0f cells are more than %d", count, SX_MAX_CELLS);
+        kva_sx_bad(x, "/matrix", false, "%.0f cells are more than %d", count,
+                   SX_MAX_CELLS);
         return;
     }
     memset(&c, 0, sizeof c);
@@ -416,14 +418,15 @@ static void read_set(struct sx *x, json_t *o, const char *ptr, struct sx_set *se
     static const char *const keys[] = {"n", "reps", "perf", "max_attempts", NULL};
 
     if (!json_is_object(o)) {
-        sx_bad(x, ptr, false, "must be an object, not %s", sx_type(o));
+        kva_sx_bad(x, ptr, false, "must be an object, not %s", kva_sx_type(o));
         return;
     }
-    sx_keys(x, o, ptr, keys);
-    set->n = (int)sx_int(x, o, ptr, "n", 1, 1 << 24, set->n);
-    set->reps = (int)sx_int(x, o, ptr, "reps", 1, 1000, set->reps);
-    set->perf = (int)sx_int(x, o, ptr, "perf", 0, 1 << 24, set->perf);
-    set->max_attempts = (int)sx_int(x, o, ptr, "max_attempts", 1, 100, set->max_attempts);
+    kva_sx_keys(x, o, ptr, keys);
+    set->n = (int)kva_sx_int(x, o, ptr, "n", 1, 1 << 24, set->n);
+    set->reps = (int)kva_sx_int(x, o, ptr, "reps", 1, 1000, set->reps);
+    set->perf = (int)kva_sx_int(x, o, ptr, "perf", 0, 1 << 24, set->perf);
+    set->max_attempts =
+        (int)kva_sx_int(x, o, ptr, "max_attempts", 1, 100, set->max_attempts);
 }
 
 /* How many entries a key that must be a list has. */
@@ -434,8 +437,8 @@ static size_t objects(struct sx *x, const char *key)
 
     if (!list || json_is_array(list))
         return json_array_size(list);
-    sx_join(ptr, "", key);
-    sx_bad(x, ptr, false, "must be a list of objects, not %s", sx_type(list));
+    kva_sx_join(ptr, "", key);
+    kva_sx_bad(x, ptr, false, "must be a list of objects, not %s", kva_sx_type(list));
     return 0;
 }
 
@@ -445,11 +448,11 @@ static json_t *object_at(struct sx *x, const char *key, size_t i, char ptr[SX_PT
     json_t *o = json_array_get(json_object_get(x->root, key), i);
     char base[SX_PTR];
 
-    sx_join(base, "", key);
-    sx_join_at(ptr, base, i);
+    kva_sx_join(base, "", key);
+    kva_sx_join_at(ptr, base, i);
     if (json_is_object(o))
         return o;
-    sx_bad(x, ptr, false, "must be an object, not %s", sx_type(o));
+    kva_sx_bad(x, ptr, false, "must be an object, not %s", kva_sx_type(o));
     return NULL;
 }
 
@@ -458,7 +461,7 @@ static void exclude(struct sx *x)
     size_t n = objects(x, "exclude");
     char ptr[SX_PTR];
 
-    x->s->excluded = sx_alloc(x, n, sizeof(int));
+    x->s->excluded = kva_sx_alloc(x, n, sizeof(int));
     for (size_t i = 0; x->s->excluded && i < n; i++) {
         json_t *o = object_at(x, "exclude", i, ptr);
         int kept = 0;
@@ -489,17 +492,17 @@ static void override(struct sx *x)
 
         if (!o)
             continue;
-        sx_keys(x, o, ptr, keys);
+        kva_sx_keys(x, o, ptr, keys);
         when = sub(o, ptr, "when", at);
         if (!json_is_object(when)) {
-            sx_bad(x, when ? at : ptr, false,
-                   when ? "must be an object" : "when is missing");
+            kva_sx_bad(x, when ? at : ptr, false,
+                       when ? "must be an object" : "when is missing");
             continue;
         }
         check_selector(x, when, at, NULL);
         set = sub(o, ptr, "set", at);
         if (!set) {
-            sx_bad(x, ptr, false, "set is missing");
+            kva_sx_bad(x, ptr, false, "set is missing");
             continue;
         }
         read_set(x, set, at, &values);
@@ -538,21 +541,21 @@ static void include(struct sx *x)
                 known[n++] = SELECTOR[k];
         known[n++] = "set";
         known[n] = NULL;
-        sx_keys(x, o, ptr, known);
+        kva_sx_keys(x, o, ptr, known);
         if (json_object_get(o, "set"))
             read_set(x, sub(o, ptr, "set", at), at, &set);
         memset(&ch, 0, sizeof ch);
         read_choice(x, o, ptr, true, &ch);
         for (int k = 0; required[k]; k++)
             if (!json_object_get(o, required[k])) {
-                sx_bad(x, ptr, false, "%s is missing", required[k]);
+                kva_sx_bad(x, ptr, false, "%s is missing", required[k]);
                 complete = false;
             }
         for (int k = 0; k < ch.method.n; k++)
             dense = dense && (x->methods[ch.method.v[k]].dense ||
                               x->methods[ch.method.v[k]].blind);
         if (!dense && !json_object_get(o, "budget")) {
-            sx_bad(x, ptr, false, "budget is missing");
+            kva_sx_bad(x, ptr, false, "budget is missing");
             complete = false;
         }
         if (complete)
@@ -673,9 +676,9 @@ static json_t *only_selector(struct sx *x, const char *text)
         if (!known || p[k] != '=') {
             const char *near = kva_nearest(key, SELECTOR);
 
-            sx_bad_arg(x, "--only", text, "'%s' is no key of a cell%s%s%s", key,
-                       near ? "; did you mean '" : "", near ? near : "",
-                       near ? "'?" : "");
+            kva_sx_bad_arg(x, "--only", text, "'%s' is no key of a cell%s%s%s", key,
+                           near ? "; did you mean '" : "", near ? near : "",
+                           near ? "'?" : "");
             json_decref(o);
             return NULL;
         }
@@ -692,7 +695,7 @@ static void apply_only(struct sx *x)
 
     if (!x->opts->n_only)
         return;
-    hit = sx_alloc(x, (size_t)x->n_cells, sizeof hit[0]);
+    hit = kva_sx_alloc(x, (size_t)x->n_cells, sizeof hit[0]);
     if (!hit)
         return;
     for (int k = 0; k < x->opts->n_only; k++) {
@@ -708,7 +711,7 @@ static void apply_only(struct sx *x)
             }
         json_decref(sel);
         if (n == 0) {
-            sx_bad_arg(x, "--only", x->opts->only[k], "matches no cell of the suite");
+            kva_sx_bad_arg(x, "--only", x->opts->only[k], "matches no cell of the suite");
         }
     }
     /* the references of what stays stay as well: results need their dense partner */
@@ -722,7 +725,7 @@ static void apply_only(struct sx *x)
 
 static void finish(struct sx *x)
 {
-    struct kva_suite_cell *out = sx_alloc(x, (size_t)x->n_cells, sizeof out[0]);
+    struct kva_suite_cell *out = kva_sx_alloc(x, (size_t)x->n_cells, sizeof out[0]);
 
     x->s->cells = out;
     for (int i = 0; out && i < x->n_cells; i++) {
@@ -734,14 +737,14 @@ static void finish(struct sx *x)
             continue;
         d->model = c->model;
         d->task = c->task;
-        d->method_id = sx_str(x, method_name(x, c));
+        d->method_id = kva_sx_str(x, method_name(x, c));
         d->method_text = ref ? d->method_id : x->methods[c->method].text;
         d->budget = c->budget;
-        d->schedule = sx_str(x, ref ? "oneshot" : x->schedules.v[c->schedule]);
+        d->schedule = kva_sx_str(x, ref ? "oneshot" : x->schedules.v[c->schedule]);
         d->enforce = ref ? KVA_DENSE : c->enforce;
         d->visibility = ref ? KVA_AGNOSTIC : c->visibility;
         d->numerics = x->numerics.v[c->numerics];
-        d->kv = sx_str(x, cell_kv(x, c));
+        d->kv = kva_sx_str(x, cell_kv(x, c));
         d->n = c->set.n;
         if (x->opts->limit > 0 && d->n > x->opts->limit)
             d->n = x->opts->limit;
@@ -755,7 +758,7 @@ static void finish(struct sx *x)
     }
 }
 
-void sx_expand(struct sx *x)
+void kva_sx_expand(struct sx *x)
 {
     static const char *const keys[] = {"model",    "method",  "task",       "budget",
                                        "schedule", "enforce", "visibility", "numerics",
@@ -766,18 +769,18 @@ void sx_expand(struct sx *x)
 
     memset(&ch, 0, sizeof ch);
     if (matrix && !json_is_object(matrix)) {
-        sx_bad(x, "/matrix", false, "must be an object, not %s", sx_type(matrix));
+        kva_sx_bad(x, "/matrix", false, "must be an object, not %s", kva_sx_type(matrix));
         matrix = NULL;
     }
     if (matrix)
-        sx_keys(x, matrix, "/matrix", keys);
+        kva_sx_keys(x, matrix, "/matrix", keys);
     read_choice(x, matrix, "/matrix", false, &ch);
     for (int i = 0; i < ch.method.n; i++)
         compressing = compressing || (!x->methods[ch.method.v[i]].dense &&
                                       !x->methods[ch.method.v[i]].blind);
     if (compressing && !json_object_get(x->root, "budgets") &&
         !json_object_get(matrix, "budget"))
-        sx_bad(x, "", false, "budgets is missing");
+        kva_sx_bad(x, "", false, "budgets is missing");
     /* a wrong list would make wrong cells: only the selectors are still checked */
     if (x->n_errors == 0 && !x->nomem)
         product(x, &ch, x->def);
@@ -794,7 +797,7 @@ void sx_expand(struct sx *x)
     drop_duplicates(x);
     apply_only(x);
     if (x->n_cells == 0)
-        sx_bad(x, "", false, "no cell is left");
+        kva_sx_bad(x, "", false, "no cell is left");
     if (x->n_errors == 0 && !x->nomem)
         finish(x);
 }

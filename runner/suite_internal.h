@@ -79,40 +79,40 @@ struct sx {
 };
 
 /* ---- suite_values.c ---- */
-void sx_bad(struct sx *x, const char *ptr, bool at_key, const char *fmt, ...)
+void kva_sx_bad(struct sx *x, const char *ptr, bool at_key, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /* An error in a command line argument: "--only X: ..." */
-void sx_bad_arg(struct sx *x, const char *option, const char *arg, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
+void kva_sx_bad_arg(struct sx *x, const char *option, const char *arg, const char *fmt,
+                    ...) __attribute__((format(printf, 4, 5)));
 /* Writes the collected errors and frees them. */
-void sx_report(struct sx *x, struct kva_buf *report);
+void kva_sx_report(struct sx *x, struct kva_buf *report);
 /* base + "/" + key, escaped, cut at SX_PTR */
-void sx_join(char out[SX_PTR], const char *base, const char *key);
-void sx_join_at(char out[SX_PTR], const char *base, size_t i);
-char *sx_str(struct sx *x, const char *s);
-void *sx_alloc(struct sx *x, size_t count,
-               size_t size); /* never NULL for long: check x->nomem */
+void kva_sx_join(char out[SX_PTR], const char *base, const char *key);
+void kva_sx_join_at(char out[SX_PTR], const char *base, size_t i);
+char *kva_sx_str(struct sx *x, const char *s);
+void *kva_sx_alloc(struct sx *x, size_t count,
+                   size_t size); /* never NULL for long: check x->nomem */
 /* Reports every key of `o` that is not in the NULL-terminated list; keys starting with //
  * pass. */
-void sx_keys(struct sx *x, json_t *o, const char *ptr, const char *const *known);
+void kva_sx_keys(struct sx *x, json_t *o, const char *ptr, const char *const *known);
 /* Value of `key` as a whole number in [min, max]; `def` when absent or wrong. */
-int64_t sx_int(struct sx *x, json_t *o, const char *ptr, const char *key, int64_t min,
-               int64_t max, int64_t def);
+int64_t kva_sx_int(struct sx *x, json_t *o, const char *ptr, const char *key, int64_t min,
+                   int64_t max, int64_t def);
 /* A string, NULL when absent or wrong. */
-char *sx_string(struct sx *x, json_t *o, const char *ptr, const char *key);
-bool sx_flag(struct sx *x, json_t *o, const char *ptr, const char *key, bool def);
+char *kva_sx_string(struct sx *x, json_t *o, const char *ptr, const char *key);
+bool kva_sx_flag(struct sx *x, json_t *o, const char *ptr, const char *key, bool def);
 /* One budget; false when it was reported. */
-bool sx_budget(struct sx *x, json_t *v, const char *ptr, struct kva_budget *b);
+bool kva_sx_budget(struct sx *x, json_t *v, const char *ptr, struct kva_budget *b);
 /* A list of strings or a single one. */
-struct sx_axis sx_strings(struct sx *x, json_t *v, const char *ptr);
+struct sx_axis kva_sx_strings(struct sx *x, json_t *v, const char *ptr);
 /* `*` and `?` only. */
-bool sx_glob(const char *pattern, const char *s);
+bool kva_sx_glob(const char *pattern, const char *s);
 /* "512" behind '@' of a task id, else 0; *base_len: bytes before the '@'. */
-int sx_task_ctx(const char *id, size_t *base_len);
-bool sx_task_match(const char *pattern, const char *id);
-const char *sx_type(json_t *v); /* "a string", "a list", ... */
+int kva_sx_task_ctx(const char *id, size_t *base_len);
+bool kva_sx_task_match(const char *pattern, const char *id);
+const char *kva_sx_type(json_t *v); /* "a string", "a list", ... */
 
 /* ---- suite_expand.c ---- */
-void sx_expand(struct sx *x);
+void kva_sx_expand(struct sx *x);
 
 #endif

@@ -33,7 +33,7 @@ static void add_error(struct sx *x, int line, int col, struct kva_buf *text)
 
 /* Errors in a value that came from --set are placed at that argument, all others in the
  * file. */
-void sx_bad(struct sx *x, const char *ptr, bool at_key, const char *fmt, ...)
+void kva_sx_bad(struct sx *x, const char *ptr, bool at_key, const char *fmt, ...)
 {
     struct kva_jsonpos_at at = kva_jsonpos_find(&x->pos, ptr);
     int line = at_key && at.key_line ? at.key_line : at.line;
@@ -62,7 +62,8 @@ void sx_bad(struct sx *x, const char *ptr, bool at_key, const char *fmt, ...)
     add_error(x, line, col, &text);
 }
 
-void sx_bad_arg(struct sx *x, const char *option, const char *arg, const char *fmt, ...)
+void kva_sx_bad_arg(struct sx *x, const char *option, const char *arg, const char *fmt,
+                    ...)
 {
     struct kva_buf text;
     va_list ap;
@@ -86,7 +87,7 @@ static int by_place(const void *va, const void *vb)
     return a->order < b->order ? -1 : 1;
 }
 
-void sx_report(struct sx *x, struct kva_buf *report)
+void kva_sx_report(struct sx *x, struct kva_buf *report)
 {
     if (x->n_errors)
         qsort(x->errors, (size_t)x->n_errors, sizeof x->errors[0], by_place);
@@ -98,7 +99,7 @@ void sx_report(struct sx *x, struct kva_buf *report)
     x->errors = NULL;
 }
 
-void sx_join(char out[SX_PTR], const char *base, const char *key)
+void kva_sx_join(char out[SX_PTR], const char *base, const char *key)
 {
     size_t n = (size_t)snprintf(out, SX_PTR, "%s/", base);
 
@@ -114,13 +115,13 @@ void sx_join(char out[SX_PTR], const char *base, const char *key)
         out[n] = '\0';
 }
 
-void sx_join_at(char out[SX_PTR], const char *base, size_t i)
+void kva_sx_join_at(char out[SX_PTR], const char *base, size_t i)
 {
     if (snprintf(out, SX_PTR, "%s/%zu", base, i) >= SX_PTR)
         out[SX_PTR - 1] = '\0';
 }
 
-char *sx_str(struct sx *x, const char *s)
+char *kva_sx_str(struct sx *x, const char *s)
 {
     static char empty[1];
     char *copy = kva_arena_strdup(&x->s->arena, s);
@@ -132,7 +133,7 @@ char *sx_str(struct sx *x, const char *s)
     return copy;
 }
 
-void *sx_alloc(struct sx *x, size_t count, size_t size)
+void *kva_sx_alloc(struct sx *x, size_t count, size_t size)
 {
     void *p = kva_arena_alloc(&x->s->arena, count ? count : 1, size);
 
@@ -141,7 +142,7 @@ void *sx_alloc(struct sx *x, size_t count, size_t size)
     return p;
 }
 
-const char *sx_type(json_t *v)
+const char *kva_sx_type(json_t *v)
 {
     switch (json_typeof(v)) {
     case JSON_OBJECT:
@@ -162,7 +163,7 @@ const char *sx_type(json_t *v)
     return "something else";
 }
 
-void sx_keys(struct sx *x, json_t *o, const char *ptr, const char *const *known)
+void kva_sx_keys(struct sx *x, json_t *o, const char *ptr, const char *const *known)
 {
     const char *key;
     json_t *v;
@@ -180,17 +181,17 @@ void sx_keys(struct sx *x, json_t *o, const char *ptr, const char *const *known)
             i++;
         if (known[i])
             continue;
-        sx_join(at, ptr, key);
+        kva_sx_join(at, ptr, key);
         near = kva_nearest(key, known);
         if (near && kva_edit_distance(near, key) <= 2)
-            sx_bad(x, at, true, "unknown key; did you mean '%s'?", near);
+            kva_sx_bad(x, at, true, "unknown key; did you mean '%s'?", near);
         else
-            sx_bad(x, at, true, "unknown key");
+            kva_sx_bad(x, at, true, "unknown key");
     }
 }
 
-int64_t sx_int(struct sx *x, json_t *o, const char *ptr, const char *key, int64_t min,
-               int64_t max, int64_t def)
+int64_t kva_sx_int(struct sx *x, json_t *o, const char *ptr, const char *key, int64_t min,
+                   int64_t max, int64_t def)
 {
     json_t *v = json_object_get(o, key);
     char at[SX_PTR];
@@ -198,41 +199,41 @@ int64_t sx_int(struct sx *x, json_t *o, const char *ptr, const char *key, int64_
 
     if (!v)
         return def;
-    sx_join(at, ptr, key);
+    kva_sx_join(at, ptr, key);
     d = json_number_value(v);
     if (!json_is_number(v) || d != floor(d)) {
-        sx_bad(x, at, false, "must be a whole number, not %s",
-               json_is_number(v) ? "a fraction" : sx_type(v));
+        kva_sx_bad(x, at, false, "must be a whole number, not %s",
+                   json_is_number(v) ? "a fraction" : kva_sx_type(v));
         return def;
     }
     if (d < (double)min || d > (double)max) {
-        sx_bad(x, at, false, "%.17g is not in %lld..%lld", d, (long long)min,
-               (long long)max);
+        kva_sx_bad(x, at, false, "%.17g is not in %lld..%lld", d, (long long)min,
+                   (long long)max);
         return def;
     }
     return json_is_integer(v) ? json_integer_value(v) : (int64_t)d;
 }
 
-char *sx_string(struct sx *x, json_t *o, const char *ptr, const char *key)
+char *kva_sx_string(struct sx *x, json_t *o, const char *ptr, const char *key)
 {
     json_t *v = json_object_get(o, key);
     char at[SX_PTR];
 
     if (!v || json_is_null(v))
         return NULL;
-    sx_join(at, ptr, key);
+    kva_sx_join(at, ptr, key);
     if (!json_is_string(v)) {
-        sx_bad(x, at, false, "must be a string, not %s", sx_type(v));
+        kva_sx_bad(x, at, false, "must be a string, not %s", kva_sx_type(v));
         return NULL;
     }
     if (!json_string_length(v)) {
-        sx_bad(x, at, false, "is empty");
+        kva_sx_bad(x, at, false, "is empty");
         return NULL;
     }
-    return sx_str(x, json_string_value(v));
+    return kva_sx_str(x, json_string_value(v));
 }
 
-bool sx_flag(struct sx *x, json_t *o, const char *ptr, const char *key, bool def)
+bool kva_sx_flag(struct sx *x, json_t *o, const char *ptr, const char *key, bool def)
 {
     json_t *v = json_object_get(o, key);
     char at[SX_PTR];
@@ -241,17 +242,17 @@ bool sx_flag(struct sx *x, json_t *o, const char *ptr, const char *key, bool def
         return def;
     if (json_is_boolean(v))
         return json_is_true(v);
-    sx_join(at, ptr, key);
-    sx_bad(x, at, false, "must be true or false, not %s", sx_type(v));
+    kva_sx_join(at, ptr, key);
+    kva_sx_bad(x, at, false, "must be true or false, not %s", kva_sx_type(v));
     return def;
 }
 
-struct sx_axis sx_strings(struct sx *x, json_t *v, const char *ptr)
+struct sx_axis kva_sx_strings(struct sx *x, json_t *v, const char *ptr)
 {
     struct sx_axis a = {NULL, 0};
     size_t n = json_is_array(v) ? json_array_size(v) : 1;
 
-    a.v = sx_alloc(x, n, sizeof a.v[0]);
+    a.v = kva_sx_alloc(x, n, sizeof a.v[0]);
     if (!a.v)
         return a;
     for (size_t i = 0; i < n; i++) {
@@ -260,15 +261,15 @@ struct sx_axis sx_strings(struct sx *x, json_t *v, const char *ptr)
 
         snprintf(at, sizeof at, "%s", ptr);
         if (json_is_array(v))
-            sx_join_at(at, ptr, i);
+            kva_sx_join_at(at, ptr, i);
         if (json_is_string(e) && json_string_length(e))
-            a.v[a.n++] = sx_str(x, json_string_value(e));
+            a.v[a.n++] = kva_sx_str(x, json_string_value(e));
         else
-            sx_bad(x, at, false, "must be a string, not %s",
-                   json_is_string(e) ? "an empty one" : sx_type(e));
+            kva_sx_bad(x, at, false, "must be a string, not %s",
+                       json_is_string(e) ? "an empty one" : kva_sx_type(e));
     }
     if (json_is_array(v) && n == 0)
-        sx_bad(x, ptr, false, "the list is empty");
+        kva_sx_bad(x, ptr, false, "the list is empty");
     return a;
 }
 
@@ -280,16 +281,17 @@ static bool keep_value(struct sx *x, double v, const char *ptr, struct kva_budge
 
     if (!(v > 0) || v >= 1) {
         if (v > 1 && v < 100)
-            sx_bad(x, ptr, false, "%.6g is not in (0,1); did you mean %.6g?", v, v / 100);
+            kva_sx_bad(x, ptr, false, "%.6g is not in (0,1); did you mean %.6g?", v,
+                       v / 100);
         else if (v == 1)
-            sx_bad(x, ptr, false,
-                   "1 is not in (0,1); the full cache is the method dense");
+            kva_sx_bad(x, ptr, false,
+                       "1 is not in (0,1); the full cache is the method dense");
         else
-            sx_bad(x, ptr, false, "%.6g is not in (0,1)", v);
+            kva_sx_bad(x, ptr, false, "%.6g is not in (0,1)", v);
         return false;
     }
     if (fabs(bp - round(bp)) > 1e-7 || round(bp) < 1) {
-        sx_bad(x, ptr, false, "%.10g has more than 4 decimals", v);
+        kva_sx_bad(x, ptr, false, "%.10g has more than 4 decimals", v);
         return false;
     }
     *b = (struct kva_budget){KVA_BUDGET_KEEP, (int64_t)round(bp)};
@@ -300,7 +302,7 @@ static bool count_value(struct sx *x, double v, const char *ptr,
                         enum kva_budget_kind kind, struct kva_budget *b)
 {
     if (v != floor(v) || v < 1 || v > 9007199254740992.0) {
-        sx_bad(x, ptr, false, "%.10g is not a whole number of at least 1", v);
+        kva_sx_bad(x, ptr, false, "%.10g is not a whole number of at least 1", v);
         return false;
     }
     *b = (struct kva_budget){kind, (int64_t)v};
@@ -337,20 +339,22 @@ static bool budget_text(struct sx *x, const char *s, const char *ptr,
     if (!known_kind(kind)) {
         near = kva_nearest(kind, KINDS);
         if (near)
-            sx_bad(x, ptr, false, "'%s' is no budget; did you mean '%s=...'?", s, near);
+            kva_sx_bad(x, ptr, false, "'%s' is no budget; did you mean '%s=...'?", s,
+                       near);
         else
-            sx_bad(x, ptr, false,
-                   "'%s' is no budget; write keep=0.25, tokens=256 or bytes=1000000", s);
+            kva_sx_bad(x, ptr, false,
+                       "'%s' is no budget; write keep=0.25, tokens=256 or bytes=1000000",
+                       s);
         return false;
     }
     if (!eq || !kva_parse_f64(eq + 1, &v)) {
-        sx_bad(x, ptr, false, "'%s' has no number", s);
+        kva_sx_bad(x, ptr, false, "'%s' has no number", s);
         return false;
     }
     return budget_of(x, kind, v, ptr, b);
 }
 
-bool sx_budget(struct sx *x, json_t *v, const char *ptr, struct kva_budget *b)
+bool kva_sx_budget(struct sx *x, json_t *v, const char *ptr, struct kva_budget *b)
 {
     const char *kind = NULL, *key;
     json_t *e, *value = NULL;
@@ -360,11 +364,11 @@ bool sx_budget(struct sx *x, json_t *v, const char *ptr, struct kva_budget *b)
     if (json_is_string(v))
         return budget_text(x, json_string_value(v), ptr, b);
     if (!json_is_object(v)) {
-        sx_bad(x, ptr, false, "must be a budget such as {\"keep\": 0.25}, not %s",
-               sx_type(v));
+        kva_sx_bad(x, ptr, false, "must be a budget such as {\"keep\": 0.25}, not %s",
+                   kva_sx_type(v));
         return false;
     }
-    sx_keys(x, v, ptr, KINDS);
+    kva_sx_keys(x, v, ptr, KINDS);
     if (x->n_errors > errors)
         return false;
     json_object_foreach(v, key, e)
@@ -372,19 +376,19 @@ bool sx_budget(struct sx *x, json_t *v, const char *ptr, struct kva_budget *b)
         if (key[0] == '/' && key[1] == '/')
             continue;
         if (kind) {
-            sx_bad(x, ptr, false, "has both %s and %s; a budget has one", kind, key);
+            kva_sx_bad(x, ptr, false, "has both %s and %s; a budget has one", kind, key);
             return false;
         }
         kind = key;
         value = e;
     }
     if (!kind) {
-        sx_bad(x, ptr, false, "must have one of keep, tokens, bytes");
+        kva_sx_bad(x, ptr, false, "must have one of keep, tokens, bytes");
         return false;
     }
-    sx_join(at, ptr, kind);
+    kva_sx_join(at, ptr, kind);
     if (!json_is_number(value)) {
-        sx_bad(x, at, false, "must be a number, not %s", sx_type(value));
+        kva_sx_bad(x, at, false, "must be a number, not %s", kva_sx_type(value));
         return false;
     }
     return budget_of(x, kind, json_number_value(value), at, b);
@@ -392,7 +396,7 @@ bool sx_budget(struct sx *x, json_t *v, const char *ptr, struct kva_budget *b)
 
 /* ---- patterns ---- */
 
-bool sx_glob(const char *p, const char *s)
+bool kva_sx_glob(const char *p, const char *s)
 {
     const char *star = NULL, *back = NULL;
 
@@ -415,7 +419,7 @@ bool sx_glob(const char *p, const char *s)
     return *p == '\0';
 }
 
-int sx_task_ctx(const char *id, size_t *base_len)
+int kva_sx_task_ctx(const char *id, size_t *base_len)
 {
     const char *at = strrchr(id, '@');
     int64_t ctx;
@@ -427,17 +431,17 @@ int sx_task_ctx(const char *id, size_t *base_len)
     return (int)ctx;
 }
 
-bool sx_task_match(const char *pattern, const char *id)
+bool kva_sx_task_match(const char *pattern, const char *id)
 {
     size_t n;
     char base[256];
 
-    if (sx_glob(pattern, id))
+    if (kva_sx_glob(pattern, id))
         return true;
-    sx_task_ctx(id, &n);
+    kva_sx_task_ctx(id, &n);
     if (strchr(pattern, '@') || n >= sizeof base)
         return false;
     memcpy(base, id, n);
     base[n] = '\0';
-    return sx_glob(pattern, base);
+    return kva_sx_glob(pattern, base);
 }
