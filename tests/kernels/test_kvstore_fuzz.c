@@ -305,7 +305,7 @@ static void op_append(struct twin *t)
     int dk = shape.dim_k, dv = shape.dim_v;
 
     for (int i = 0; i < tokens; i++)
-        pos[i] = next_pos += 1 + (below(5) == 0);
+        pos[i] = next_pos += 1 + (below(50) ? below(5) == 0 : below(1 << 20));
     for (int l = 0; l < shape.layers; l++) {
         bool fits = true;
 
