@@ -59,6 +59,7 @@ struct alone {
     uint64_t before_alloc;
     int64_t rss0;
     uint64_t scratch0;
+    bool window_in_meta; /* the query ring is kept between steps: part of kv_meta_bytes */
     struct kva_result *r;
     const struct kva_unit_run *u;
     int question;
@@ -132,8 +133,10 @@ static void witness(struct alone *a, struct kva_db_memory *m)
     if (rss < 0 || a->rss0 < 0)
         return;
     m->dev_delta_bytes = rss - a->rss0;
-    account = m->kv_alloc_bytes + m->kv_meta_bytes +
+    account = m->kv_committed_bytes + m->kv_meta_bytes +
               (int64_t)(kva_model_scratch_bytes(a->u->model) - a->scratch0);
+    if (!a->window_in_meta)
+        account += (int64_t)kva_session_window_bytes(a->rc.session);
     slack = account / 50 > (2 << 20) ? account / 50 : (2 << 20);
     if (a->rc.cell->enforce == KVA_PHYSICAL && m->dev_delta_bytes > account + slack)
         m->audit |= 16;
@@ -232,9 +235,9 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
     KVA_GO(kva_session_new(u->model, &o, &a.rc.session, err));
     KVA_GO(prefill_alone(u, &a, ids, n, err));
     r->kept_fnv = kva_kvstore_kept_fnv(kva_session_store(a.rc.session));
+    a.window_in_meta = cell->schedule.decode > 0 || cell->schedule.kind == KVA_BLOCK;
     kva_memory_fill(u, a.rc.session, cell, n, a.rc.budget_total, a.before_alloc,
-                    cell->schedule.decode > 0 || cell->schedule.kind == KVA_BLOCK,
-                    &r->memory);
+                    a.window_in_meta, &r->memory);
     r->memory.exec = KVA_EXEC_ALONE;
     witness(&a, &r->memory);
     KVA_GO(kva_wave_run(u->model, cells, 1, u->chunk, u->opts->stop, ended, NULL, u->rows,
