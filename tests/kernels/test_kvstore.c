@@ -1078,14 +1078,7 @@ static void failing_allocations_are_reported_and_leave_the_store(void **state)
         OK(kva_kvstore_fork(s, NULL, 4000, (enum kva_kv_mode)mode, &before, NULL));
 
         kva_alloc_fail_at(1); /* the tables */
-        rc = kva_kvstore_append(
-            s, 0, (float[16 * 100]){0}, 8, (float[16 * 100]){0}, 8,
-            (int32_t[]){200, 201, 202, 203, 204, 205, 206, 207, 208, 209, 210, 211,
-                        212, 213, 214, 215, 216, 217, 218, 219, 220, 221, 222, 223,
-                        224, 225, 226, 227, 228, 229, 230, 231, 232, 233, 234, 235,
-                        236, 237, 238, 239, 240, 241, 242, 243, 244, 245, 246, 247,
-                        248, 249, 250, 251, 252, 253, 254, 255, 256},
-            57, NULL);
+        rc = try_append(s, 0, 200, 57, NULL);
         assert_int_equal(rc, KVA_ENOMEM);
         stores_equal(s, before);
 
