@@ -79,6 +79,15 @@ static int own_window(const struct kva_cell *c)
     return w;
 }
 
+/* Queries the ring of a cell holds beside its window: gold rows are fed and rewound, and
+ * must not push out what the cuts of `+decode:E` still read. */
+static int gold_rows(const struct live *l)
+{
+    if (l->rc.cell->schedule.decode == 0 || own_window(l->rc.cell) == 0)
+        return 0;
+    return l->rc.n_gold > 1 ? l->rc.n_gold - 1 : 0;
+}
+
 static enum kva_status open_base(struct unit_state *st, struct kva_error *err)
 {
     struct kva_unit_run *u = &st->u;
@@ -211,7 +220,7 @@ static enum kva_status cut_from(struct unit_state *st, struct base *b, struct li
     o = session_opts(
         u, mode,
         kva_page_cap(u->info, dense || mode == KVA_KV_MASK ? NULL : &d.keep, b->n, extra),
-        cell->schedule.decode > 0 ? own_window(cell) : 0);
+        cell->schedule.decode > 0 ? own_window(cell) + gold_rows(l) : 0);
     KVA_GO(kva_session_fork(b->session, dense ? NULL : &d.keep, &o, &l->rc.session, err));
     l->result.timing = (struct kva_db_timing){.exec = KVA_EXEC_SHARED,
                                               -1,
@@ -227,8 +236,8 @@ static enum kva_status cut_from(struct unit_state *st, struct base *b, struct li
     KVA_GO(check_effect(l, l->rc.session, b->n, u, err));
     l->result.n_cut = b->n;
     kva_memory_fill(u, l->rc.session, cell, b->n, l->rc.budget_total,
-                    dense ? 0 : b->alloc_bytes, cell->schedule.decode > 0,
-                    &l->result.memory);
+                    dense ? 0 : b->alloc_bytes,
+                    cell->schedule.decode > 0 ? own_window(cell) : 0, &l->result.memory);
     /* alone, this cell would have held the whole prefill at its peak */
     if ((int64_t)b->held_bytes > l->result.memory.kv_peak_bytes)
         l->result.memory.kv_peak_bytes = (int64_t)b->held_bytes;
@@ -309,7 +318,7 @@ static enum kva_status open_block(struct unit_state *st, struct live *l,
         u, cell->enforce == KVA_MASK ? KVA_KV_MASK : KVA_KV_PHYSICAL,
         kva_block_cap(u, cell, l->rc.budget_total, n,
                       kva_extra_tokens(cell, l->rc.n_ids, l->rc.n_gold, l->rc.max_new)),
-        own_window(cell));
+        own_window(cell) + gold_rows(l));
     KVA_GO(kva_session_new(u->model, &o, &l->rc.session, err));
     KVA_GO(kva_block_prefill(u, l->rc.session, cell, ids, n, l->rc.budget_total,
                              &score_ns, &evict_ns, last.logits ? &last : NULL, err));
@@ -324,8 +333,8 @@ static enum kva_status open_block(struct unit_state *st, struct live *l,
     l->result.has_timing = true;
     KVA_GO(check_effect(l, l->rc.session, n, u, err));
     l->result.n_cut = n;
-    kva_memory_fill(u, l->rc.session, cell, n, l->rc.budget_total, 0,
-                    own_window(cell) > 0, &l->result.memory);
+    kva_memory_fill(u, l->rc.session, cell, n, l->rc.budget_total, 0, own_window(cell),
+                    &l->result.memory);
 out:
     free(ids);
     return rc;
@@ -350,7 +359,7 @@ static enum kva_status open_blind(struct unit_state *st, struct live *l,
     *u->rows += n;
     l->result.n_cut = n;
     l->rc.budget_total = kva_cell_total(u, l->rc.cell, n);
-    kva_memory_fill(u, l->rc.session, l->rc.cell, n, l->rc.budget_total, 0, false,
+    kva_memory_fill(u, l->rc.session, l->rc.cell, n, l->rc.budget_total, 0, 0,
                     &l->result.memory);
     return KVA_OK;
 }

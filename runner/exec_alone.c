@@ -237,7 +237,7 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
     r->kept_fnv = kva_kvstore_kept_fnv(kva_session_store(a.rc.session));
     a.window_in_meta = cell->schedule.decode > 0 || cell->schedule.kind == KVA_BLOCK;
     kva_memory_fill(u, a.rc.session, cell, n, a.rc.budget_total, a.before_alloc,
-                    a.window_in_meta, &r->memory);
+                    a.window_in_meta ? window : 0, &r->memory);
     r->memory.exec = KVA_EXEC_ALONE;
     witness(&a, &r->memory);
     KVA_GO(kva_wave_run(u->model, cells, 1, u->chunk, u->opts->stop, ended, NULL, u->rows,

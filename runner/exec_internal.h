@@ -44,9 +44,10 @@ enum kva_status kva_unit_bits(const struct kva_unit_run *u, struct kva_session *
 enum kva_status kva_unit_score(const struct kva_unit_run *u, int q, const struct kva_run_cell *c,
                                struct kva_result *r, struct kva_error *err);
 
-/* Bytes after a decision; `before_alloc`: pages in use before it (0: nothing was held). */
+/* Bytes after a decision; `before_alloc`: pages in use before it (0: nothing was held);
+ * `window`: queries it keeps for later decisions. */
 void kva_memory_fill(const struct kva_unit_run *u, struct kva_session *s, const struct kva_cell *cell,
-                     int n_cut, uint64_t budget_total, uint64_t before_alloc, bool own_window,
+                     int n_cut, uint64_t budget_total, uint64_t before_alloc, int window,
                      struct kva_db_memory *m);
 /* Bits that can be judged only at the end: growth while answering. */
 void kva_memory_end(struct kva_session *s, const struct kva_run_cell *c, struct kva_db_memory *m);

@@ -79,7 +79,7 @@ static uint64_t pages_needed(const struct kva_unit_run *u,
 
 void kva_memory_fill(const struct kva_unit_run *u, struct kva_session *s,
                      const struct kva_cell *cell, int n_cut, uint64_t budget_total,
-                     uint64_t before_alloc, bool own_window, struct kva_db_memory *m)
+                     uint64_t before_alloc, int window, struct kva_db_memory *m)
 {
     const struct kva_kvstore *store = kva_session_store(s);
     const struct kva_kvshape *shape = kva_kvstore_shape(store);
@@ -93,7 +93,10 @@ void kva_memory_fill(const struct kva_unit_run *u, struct kva_session *s,
     m->kv_live_bytes = (int64_t)b.live_bytes;
     m->kv_alloc_bytes = (int64_t)b.alloc_bytes;
     m->kv_meta_bytes =
-        (int64_t)(b.meta_bytes + (own_window ? kva_session_window_bytes(s) : 0));
+        (int64_t)(b.meta_bytes +
+                  (uint64_t)shape->layers * (uint64_t)window *
+                      ((uint64_t)(u->info->heads * u->info->head_dim) * sizeof(float) +
+                       sizeof(int32_t)));
     m->kv_peak_bytes = (int64_t)b.peak_bytes;
     m->kv_end_bytes = (int64_t)(b.alloc_bytes + b.meta_bytes);
     m->kv_committed_bytes = (int64_t)b.committed_bytes;
