@@ -63,7 +63,7 @@ static void product_item(void *ctx, int item, void *scratch)
 
     if (end > p->w->panels)
         end = p->w->panels;
-    if (p->rows <= FEW) {
+    if (p->rows <= FEW && p->k->product_few) {
         p->k->product_few(p->w, c, end, p->x, (size_t)p->w->in, p->rows, p->y,
                           (size_t)p->y_stride);
         return;

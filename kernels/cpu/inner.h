@@ -74,8 +74,8 @@ INLINE void block(const int mr, const int nv, const float *x, size_t xs, int kn,
     BLOCK_CASE(3)                                                                        \
     BLOCK_CASE(4)                                                                        \
     BLOCK_CASE(5)                                                                        \
-    BLOCK_CASE(6) BLOCK_CASE(7) BLOCK_CASE(8) BLOCK_CASE(9) BLOCK_CASE(10)               \
-        BLOCK_CASE(11) BLOCK_CASE(12)
+    BLOCK_CASE(6)                                                                        \
+    BLOCK_CASE(7) BLOCK_CASE(8) BLOCK_CASE(9) BLOCK_CASE(10) BLOCK_CASE(11) BLOCK_CASE(12)
 #elif KERNEL_ROWS == 6
 #define BLOCK_CASES                                                                      \
     BLOCK_CASE(1)                                                                        \
@@ -213,6 +213,11 @@ static void unpack(const struct kva_weight *w, int panel, int k0, int kn, float 
     }
 }
 
+#if defined(KVA_SIMD_1) /* plain C always goes through unpack */
+#define PRODUCT_FEW NULL
+#else
+#define PRODUCT_FEW product_few
+
 /* np panels by mr rows, weights never leave registers. x[i] may repeat a row; the same
  * result is then stored twice. */
 INLINE void few_kind(const int bits, const int min, const int wide, const int blk,
@@ -290,10 +295,8 @@ INLINE void few_kind(const int bits, const int min, const int wide, const int bl
 /* panels side by side: as many as accumulators, scales and minima leave registers for */
 #if defined(KVA_SIMD_512)
 #define FEW_WIDE(mr) ((mr) <= 2 ? 4 : 2)
-#elif defined(KVA_SIMD_256)
-#define FEW_WIDE(mr) ((mr) == 1 ? 2 : 1)
 #else
-#define FEW_WIDE(mr) 1
+#define FEW_WIDE(mr) ((mr) == 1 ? 2 : 1)
 #endif
 
 #define FEW_ROWS(mr, bits, min, wide, blk)                                               \
@@ -342,6 +345,8 @@ static void product_few(const struct kva_weight *w, int panel0, int panel1,
         break;
     }
 }
+
+#endif
 
 /* ---- attention
  * ------------------------------------------------------------------------------ */
@@ -632,7 +637,7 @@ static double peak(long loops)
     const struct kva_cpu_kernels kva_cpu_##isa = {                                       \
         .name = #isa,                                                                    \
         .product = product,                                                              \
-        .product_few = product_few,                                                      \
+        .product_few = PRODUCT_FEW,                                                      \
         .unpack = unpack,                                                                \
         .tile_k = tile_k,                                                                \
         .tile_v = tile_v,                                                                \
