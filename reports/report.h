@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* report.h - leaderboards from stored outcomes: text, JSON, CSV, Markdown, HTML, figures.
  *
- * A report reads `struct kva_data` (db/db.h) and nothing else: no model, no runner. Building computes
- * every number once (retention, intervals, tests, ranks); renderers only format. The same databases
- * and options give the same bytes: times come from the database, rows are sorted by explicit keys.
- * Physical and mask rows never share a table; a row that is not ranked says why; the counts under
- * each table add up. */
+ * A report reads `struct kva_data` (db/db.h) and nothing else: no model, no runner.
+ * Building computes every number once (retention, intervals, tests, ranks); renderers
+ * only format. The same databases and options give the same bytes: times come from the
+ * database, rows are sorted by explicit keys. Physical and mask rows never share a table;
+ * a row that is not ranked says why; the counts under each table add up. */
 #ifndef KVA_REPORT_H
 #define KVA_REPORT_H
 
@@ -13,8 +13,10 @@
 #include "kva.h"
 
 struct kva_report_opts {
-    const char *view;     /* "leaderboard" (default), "tasks", "memory", "timing", "coverage" */
-    const char *only;     /* key=glob[,key=glob]: model, method, task, budget, enforce; NULL: all */
+    const char
+        *view; /* "leaderboard" (default), "tasks", "memory", "timing", "coverage" */
+    const char
+        *only; /* key=glob[,key=glob]: model, method, task, budget, enforce; NULL: all */
     uint64_t seed;        /* of bootstrap and sign flips; default 0 */
     int replicates;       /* 0: 10,000 */
     double alpha;         /* 0: 0.05 */
@@ -26,22 +28,30 @@ struct kva_report_opts {
 
 struct kva_report; /* built tables and figure data */
 
-enum kva_status kva_report_build(const struct kva_data *data, const struct kva_report_opts *opts,
+enum kva_status kva_report_build(const struct kva_data *data,
+                                 const struct kva_report_opts *opts,
                                  struct kva_report **r, struct kva_error *err);
 void kva_report_free(struct kva_report *r);
 
-enum kva_status kva_report_text(const struct kva_report *r, struct kva_buf *out, struct kva_error *err);
-enum kva_status kva_report_json(const struct kva_report *r, struct kva_buf *out, struct kva_error *err);
-enum kva_status kva_report_csv(const struct kva_report *r, struct kva_buf *out, struct kva_error *err);
-enum kva_status kva_report_markdown(const struct kva_report *r, struct kva_buf *out, struct kva_error *err);
+enum kva_status kva_report_text(const struct kva_report *r, struct kva_buf *out,
+                                struct kva_error *err);
+enum kva_status kva_report_json(const struct kva_report *r, struct kva_buf *out,
+                                struct kva_error *err);
+enum kva_status kva_report_csv(const struct kva_report *r, struct kva_buf *out,
+                               struct kva_error *err);
+enum kva_status kva_report_markdown(const struct kva_report *r, struct kva_buf *out,
+                                    struct kva_error *err);
 /* figures_dir: where the SVGs to embed were written, NULL: none. */
 enum kva_status kva_report_html(const struct kva_report *r, const char *figures_dir,
                                 struct kva_buf *out, struct kva_error *err);
-/* gnuplot sources, data and SVG/PNG of F1, F2, F4 into dir. KVA_ETOOL when gnuplot is missing (sources and
- * data are written all the same). Text on why a figure has no data goes to the placeholder. */
-enum kva_status kva_report_figures(const struct kva_report *r, const char *dir, struct kva_error *err);
-/* index.html, figures/, tables/, report.json in a temporary directory beside `dir`, synced, renamed. An
- * existing dir is replaced only with force. A failure leaves the old report intact. */
+/* gnuplot sources, data and SVG/PNG of F1, F2, F4 into dir. KVA_ETOOL when gnuplot is
+ * missing (sources and data are written all the same). Text on why a figure has no data
+ * goes to the placeholder. */
+enum kva_status kva_report_figures(const struct kva_report *r, const char *dir,
+                                   struct kva_error *err);
+/* index.html, figures/, tables/, report.json in a temporary directory beside `dir`,
+ * synced, renamed. An existing dir is replaced only with force. A failure leaves the old
+ * report intact. */
 enum kva_status kva_report_write(const struct kva_report *r, const char *dir, bool force,
                                  struct kva_error *err);
 

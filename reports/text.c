@@ -1,67 +1,272 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* text.c - a report as text. */
-#include "reports/report.h"
+/* text.c - tables for a terminal: aligned columns, those of least weight dropped first
+ * when the width does not hold them all. */
+#include "reports/internal.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-struct kva_report {
-    int n_cells;
+enum { MAX_COLS = 32 };
+
+/* Columns on a terminal: code points (names are cleaned; wide letters are rare). */
+static int width_of(const char *s)
+{
+    int n = 0;
+
+    for (; s && *s; s++)
+        n += ((unsigned char)*s & 0xc0) != 0x80;
+    return n;
+}
+
+static void pad(struct kva_buf *out, int n)
+{
+    for (; n > 0; n--)
+        kva_buf_putc(out, ' ');
+}
+
+static void put_cell(struct kva_buf *out, const char *s, int width, bool right, bool last)
+{
+    int n = width - width_of(s);
+
+    if (right)
+        pad(out, n);
+    kva_buf_puts(out, s);
+    if (!right && !last)
+        pad(out, n);
+}
+
+/* Wraps at blanks. */
+static void paragraph(struct kva_buf *out, const char *s, int width, const char *first,
+                      const char *rest)
+{
+    int at = width_of(first);
+
+    kva_buf_puts(out, first);
+    for (bool start = true; *s; start = false) {
+        size_t len = strcspn(s, " ");
+        char word[1024];
+        int w;
+
+        if (len >= sizeof word)
+            len = sizeof word - 1;
+        memcpy(word, s, len);
+        word[len] = 0;
+        w = width_of(word);
+        if (!start && at + 1 + w > width) {
+            kva_buf_printf(out, "\n%s", rest);
+            at = width_of(rest);
+            start = true;
+        }
+        if (!start) {
+            kva_buf_putc(out, ' ');
+            at++;
+        }
+        kva_buf_puts(out, word);
+        at += w;
+        s += len;
+        s += *s == ' ';
+    }
+    kva_buf_putc(out, '\n');
+}
+
+struct layout {
+    const struct kva_tab *t;
+    char **text; /* rows x columns */
+    int width[MAX_COLS];
+    bool show[MAX_COLS], right[MAX_COLS];
+    char label[MAX_COLS][48];
 };
 
-enum kva_status kva_report_build(const struct kva_data *data,
-                                 const struct kva_report_opts *opts,
-                                 struct kva_report **r, struct kva_error *err)
+static bool uninformative(const struct layout *l, int c)
 {
-    (void)opts;
-    if (data->n_outcomes == 0)
-        return KVA_FAIL(err, KVA_EMISSING, "the database holds no outcome");
-    *r = kva_calloc(1, sizeof **r);
-    if (!*r)
-        return KVA_FAIL(err, KVA_ENOMEM, "out of memory");
-    (*r)->n_cells = data->n_cells;
+    for (int k = 0; k < l->t->n_row; k++) {
+        const char *s = l->text[k * l->t->n_col + c];
+
+        if (s[0] && strcmp(s, "n/a") != 0 && strcmp(s, "not measured") != 0)
+            return false;
+    }
+    return l->t->n_row > 0;
+}
+
+static int total(const struct layout *l)
+{
+    int sum = -2;
+
+    for (int c = 0; c < l->t->n_col; c++)
+        sum += l->show[c] ? l->width[c] + 2 : 0;
+    return sum;
+}
+
+/* Columns without any value go first, then by weight until the table fits. */
+static void choose(struct layout *l, int width, struct kva_buf *hidden)
+{
+    for (int c = 0; c < l->t->n_col; c++) {
+        l->show[c] = l->t->col[c].keep < 99;
+        if (l->show[c] && l->t->col[c].keep > 0 && uninformative(l, c))
+            l->show[c] = false;
+    }
+    while (total(l) > width) {
+        int drop = -1;
+
+        for (int c = 0; c < l->t->n_col; c++)
+            if (l->show[c] && l->t->col[c].keep > 0 &&
+                (drop < 0 || l->t->col[c].keep > l->t->col[drop].keep))
+                drop = c;
+        if (drop < 0)
+            return;
+        l->show[drop] = false;
+        kva_buf_printf(hidden, "%s%s", hidden->len ? ", " : "", l->t->col[drop].label);
+    }
+}
+
+static enum kva_status lay_out(struct layout *l, struct kva_error *err)
+{
+    const struct kva_tab *t = l->t;
+
+    l->text = kva_calloc((size_t)t->n_row * (size_t)t->n_col + 1, sizeof *l->text);
+    if (!l->text || t->n_col > MAX_COLS)
+        return KVA_FAIL(err, KVA_ENOMEM, "report: text: out of memory");
+    for (int c = 0; c < t->n_col; c++) {
+        (void)strncat(l->label[c], t->col[c].label, 30);
+        if (t->col[c].unit[0] && t->col[c].kind != KVA_COL_TEXT) {
+            (void)strncat(l->label[c], " ", 2);
+            (void)strncat(l->label[c], t->col[c].unit, 12);
+        }
+        l->width[c] = width_of(l->label[c]);
+        l->right[c] = t->col[c].kind != KVA_COL_TEXT ||
+                      strcmp(t->col[c].id, "keep") == 0 ||
+                      strcmp(t->col[c].id, "coverage") == 0;
+    }
+    for (int k = 0; k < t->n_row; k++)
+        for (int c = 0; c < t->n_col; c++) {
+            struct kva_buf b;
+            const struct kva_val *v = &t->row[k].cell[c];
+            int w;
+
+            kva_buf_init(&b, 0);
+            kva_val_format(&t->col[c], v, &b);
+            l->text[k * t->n_col + c] = b.failed ? NULL : strdup(b.data ? b.data : "");
+            kva_buf_release(&b);
+            if (!l->text[k * t->n_col + c])
+                return KVA_FAIL(err, KVA_ENOMEM, "report: text: out of memory");
+            w = width_of(l->text[k * t->n_col + c]);
+            if (w > l->width[c])
+                l->width[c] = w;
+        }
     return KVA_OK;
 }
-void kva_report_free(struct kva_report *r)
+
+static void print_row(const struct kva_report *r, const struct layout *l, int k,
+                      struct kva_buf *out)
 {
-    free(r);
+    const struct kva_tab *t = l->t;
+    bool any = false;
+    size_t start = out->len;
+    const char *on = "";
+
+    if (r->opts.color && k >= 0)
+        on = t->row[k].role == KVA_ROW_REFERENCE    ? "\x1b[2m"
+             : t->row[k].role == KVA_ROW_INCOMPLETE ? "\x1b[33m"
+             : t->row[k].cell[0].strong             ? "\x1b[1m"
+                                                    : "";
+    kva_buf_puts(out, on);
+    for (int c = 0; c < t->n_col; c++) {
+        if (!l->show[c])
+            continue;
+        if (any)
+            kva_buf_puts(out, "  ");
+        put_cell(out, k < 0 ? l->label[c] : l->text[k * t->n_col + c], l->width[c],
+                 l->right[c], false);
+        any = true;
+    }
+    while (!out->failed && out->len > start && out->data[out->len - 1] == ' ')
+        out->data[--out->len] = 0;
+    if (on[0])
+        kva_buf_puts(out, "\x1b[0m");
+    kva_buf_putc(out, '\n');
 }
+
+static void rule(struct kva_buf *out, int n)
+{
+    for (; n > 0; n--)
+        kva_buf_puts(out, "\xe2\x94\x80");
+    kva_buf_putc(out, '\n');
+}
+
+static enum kva_status table(const struct kva_report *r, const struct kva_tab *t,
+                             struct kva_buf *out, struct kva_error *err)
+{
+    struct layout l = {.t = t};
+    struct kva_buf hidden;
+    enum kva_status rc;
+    int wide;
+
+    kva_buf_init(&hidden, 0);
+    KVA_GO(lay_out(&l, err));
+    choose(&l, r->opts.width, &hidden);
+    wide = total(&l);
+    if (r->opts.color)
+        kva_buf_puts(out, "\x1b[1m");
+    paragraph(out, t->caption, r->opts.width, "", "");
+    if (r->opts.color)
+        kva_buf_puts(out, "\x1b[0m");
+    kva_buf_putc(out, '\n');
+    if (t->n_row > 0) {
+        print_row(r, &l, -1, out);
+        rule(out, wide);
+        for (int k = 0; k < t->n_row; k++) {
+            if (k > 0 && t->row[k].group)
+                rule(out, wide);
+            print_row(r, &l, k, out);
+        }
+    }
+    kva_buf_putc(out, '\n');
+    for (int i = 0; i < t->n_note; i++)
+        paragraph(out, t->note[i], r->opts.width, "  ", "  ");
+    if (hidden.len) {
+        kva_buf_puts(&hidden, " (a wider terminal, -f csv or -o DIR shows them)");
+        if (!hidden.failed) {
+            struct kva_buf s;
+
+            kva_buf_init(&s, 0);
+            kva_buf_printf(&s, "columns not shown for lack of width: %s.", hidden.data);
+            if (!s.failed)
+                paragraph(out, s.data, r->opts.width, "  ", "  ");
+            kva_buf_release(&s);
+        }
+    }
+    kva_buf_putc(out, '\n');
+out:
+    for (int i = 0; l.text && i < t->n_row * t->n_col; i++)
+        free(l.text[i]);
+    free(l.text);
+    kva_buf_release(&hidden);
+    return rc;
+}
+
 enum kva_status kva_report_text(const struct kva_report *r, struct kva_buf *out,
                                 struct kva_error *err)
 {
-    kva_buf_printf(out, "%d cells\n", r->n_cells);
+    bool any = false;
+
+    if (r->view == KVA_VIEW_LEADERBOARD) {
+        for (int i = 0; i < r->n_summary; i++)
+            paragraph(out, r->summary[i], r->opts.width, "", "  ");
+        kva_buf_putc(out, '\n');
+    }
+    for (int i = 0; i < r->n_tab; i++) {
+        const struct kva_tab *t = &r->tab[i];
+
+        if (!kva_tab_shown(r, t) ||
+            (t->view == KVA_VIEW_ABOUT && strcmp(t->id, "runs") == 0))
+            continue;
+        KVA_TRY(table(r, t, out, err));
+        any = true;
+    }
+    if (!any)
+        kva_buf_puts(out, "nothing to show in this view\n\n");
+    for (int i = 0; i < r->n_footer; i++)
+        paragraph(out, r->footer[i], r->opts.width, "", "  ");
     return kva_buf_status(out, err);
-}
-enum kva_status kva_report_json(const struct kva_report *r, struct kva_buf *out,
-                                struct kva_error *err)
-{
-    return kva_report_text(r, out, err);
-}
-enum kva_status kva_report_csv(const struct kva_report *r, struct kva_buf *out,
-                               struct kva_error *err)
-{
-    return kva_report_text(r, out, err);
-}
-enum kva_status kva_report_markdown(const struct kva_report *r, struct kva_buf *out,
-                                    struct kva_error *err)
-{
-    return kva_report_text(r, out, err);
-}
-enum kva_status kva_report_html(const struct kva_report *r, const char *figures_dir,
-                                struct kva_buf *out, struct kva_error *err)
-{
-    (void)figures_dir;
-    return kva_report_text(r, out, err);
-}
-enum kva_status kva_report_figures(const struct kva_report *r, const char *dir,
-                                   struct kva_error *err)
-{
-    (void)r;
-    return KVA_FAIL(err, KVA_ETOOL, "no figures in %s", dir);
-}
-enum kva_status kva_report_write(const struct kva_report *r, const char *dir, bool force,
-                                 struct kva_error *err)
-{
-    (void)r;
-    (void)force;
-    return KVA_FAIL(err, KVA_EUNSUPPORTED, "cannot write %s", dir);
 }

@@ -71,9 +71,8 @@ static enum kva_status render(const struct kva_report *r, struct kva_buf *out,
 static enum kva_status emit(const struct kva_data *data, const char *view,
                             struct kva_error *err)
 {
-    struct kva_report_opts o = {.view = view,
-                                .only = opt.only,
-                                .require_figures = opt.require_figures != 0};
+    struct kva_report_opts o = {
+        .view = view, .only = opt.only, .require_figures = opt.require_figures != 0};
     struct winsize ws;
     struct kva_report *r = NULL;
     struct kva_buf out;

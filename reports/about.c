@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* about.c - the words of a report: summary sentences, methods in full, runs, footer. */
+#include "reports/internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SAY(r, ...)                                                                      \
+    kva_list_add((r), &(r)->summary, &(r)->n_summary, &(r)->cap_summary, __VA_ARGS__)
+#define FOOT(r, ...)                                                                     \
+    kva_list_add((r), &(r)->footer, &(r)->n_footer, &(r)->cap_footer, __VA_ARGS__)
+
+static bool same_budget(const struct kva_arm *x, const struct kva_arm *y)
+{
+    return x->budget == y->budget && strcmp(x->budget_kind, y->budget_kind) == 0;
+}
+
+/* "keydiff leads (95.0)", or "keydiff and snapkv share the lead", or nothing to say. */
+static void budget_sentence(const struct kva_board *b, int first, struct kva_buf *out)
+{
+    int leaders = 0, ranked = 0, no_rank = 0, listed = 0;
+    double best = (double)NAN, worst = (double)NAN;
+
+    for (int k = 0; k < b->n_arm; k++) {
+        const struct kva_arm *a = &b->arm[k];
+
+        if (a->role != KVA_ARM_METHOD || !same_budget(a, &b->arm[first]))
+            continue;
+        leaders += a->rank == 1;
+        ranked += a->rank > 0;
+        no_rank += a->rank == 0;
+        if (a->rank == 1) {
+            best = isnan(best) || a->score > best ? a->score : best;
+            worst = isnan(worst) || a->score < worst ? a->score : worst;
+        }
+    }
+    kva_buf_printf(out, "at %s kept ", b->arm[first].budget_text);
+    if (ranked == 0) {
+        kva_buf_puts(out, "nothing is ranked");
+        return;
+    }
+    if (ranked == 1) {
+        for (int k = 0; k < b->n_arm; k++)
+            if (b->arm[k].rank == 1 && same_budget(&b->arm[k], &b->arm[first]))
+                kva_buf_printf(out, "only %s is ranked (score %.1f)", b->arm[k].name,
+                               100 * b->arm[k].score);
+    } else if (leaders == ranked) {
+        kva_buf_printf(out, "all %d ranked methods are tied", ranked);
+    } else {
+        for (int k = 0; k < b->n_arm && listed < 5; k++)
+            if (b->arm[k].rank == 1 && same_budget(&b->arm[k], &b->arm[first])) {
+                kva_buf_printf(out, "%s%s",
+                               listed == 0             ? ""
+                               : listed == leaders - 1 ? " and "
+                                                       : ", ",
+                               b->arm[k].name);
+                listed++;
+            }
+        if (leaders > 5)
+            kva_buf_printf(out, " and %d more", leaders - 5);
+        if (leaders == 1)
+            kva_buf_printf(out, " leads (score %.1f)", 100 * best);
+        else if (leaders == 2)
+            kva_buf_printf(out, " are tied for the lead (scores %.1f and %.1f)",
+                           100 * best, 100 * worst);
+        else
+            kva_buf_printf(out, " are tied for the lead (scores %.1f to %.1f)",
+                           100 * worst, 100 * best);
+    }
+    if (no_rank)
+        kva_buf_printf(out, ", %d without a rank", no_rank);
+}
+
+static void board_sentence(struct kva_report *r, const struct kva_board *b)
+{
+    struct kva_buf s;
+    bool any = false;
+
+    kva_buf_init(&s, 0);
+    kva_buf_printf(&s, "%s", b->model);
+    if (b->n_task == 1)
+        kva_buf_printf(&s, " on %s", b->task_label[0]);
+    else if (b->n_used)
+        kva_buf_printf(&s, ", mean of %d task%s%s", b->n_used, b->n_used == 1 ? "" : "s",
+                       b->ctx ? "" : "");
+    if (b->ctx && b->n_task > 1)
+        kva_buf_printf(&s, " at %d tokens", b->ctx);
+    if (strcmp(b->visibility, "agnostic") != 0)
+        kva_buf_printf(&s, ", question %s", b->visibility);
+    if (strcmp(b->schedule, "oneshot") != 0)
+        kva_buf_printf(&s, ", %s", b->schedule);
+    kva_buf_puts(&s, ": ");
+    if (b->dense >= 0 && !isnan(b->arm[b->dense].score))
+        kva_buf_printf(&s, "the full cache scores %.1f; ", 100 * b->arm[b->dense].score);
+    for (int k = 0; k < b->n_arm; k++) {
+        if (b->arm[k].role != KVA_ARM_METHOD ||
+            (k > 0 && b->arm[k - 1].role == KVA_ARM_METHOD &&
+             same_budget(&b->arm[k - 1], &b->arm[k])))
+            continue;
+        if (any)
+            kva_buf_puts(&s, "; ");
+        budget_sentence(b, k, &s);
+        any = true;
+    }
+    if (!any)
+        kva_buf_puts(&s, "no method was measured");
+    kva_buf_putc(&s, '.');
+    if (s.failed)
+        r->nomem = true;
+    else
+        SAY(r, "%s", s.data);
+    kva_buf_release(&s);
+}
+
+static void summary(struct kva_report *r)
+{
+    int other = 0, shown = 0, missing = 0, rows = 0, untimed = 0, below = 0;
+
+    for (int i = 0; i < r->n_board; i++) {
+        const struct kva_board *b = &r->board[i];
+
+        if (b->single)
+            continue;
+        if (!b->ranks) {
+            other++;
+            continue;
+        }
+        if (shown++ < 6)
+            board_sentence(r, b);
+        for (int k = 0; k < b->n_arm; k++)
+            if (b->arm[k].role == KVA_ARM_METHOD) {
+                rows++;
+                untimed += b->arm[k].n_alone == 0;
+                missing += b->arm[k].expected - b->arm[k].ok;
+            }
+        for (int t = 0; t < b->n_task; t++)
+            below += b->below[t];
+    }
+    if (shown > 6)
+        SAY(r, "%d more leaderboards follow below.", shown - 6);
+    if (other)
+        SAY(r,
+            "%d table%s of masked or oracle cells: simulations, never ranked beside "
+            "physical eviction.",
+            other, other == 1 ? "" : "s");
+    if (below)
+        SAY(r,
+            "%d task%s below the guess floor even with the full cache: shown, not "
+            "counted.",
+            below, below == 1 ? "" : "s");
+    if (missing)
+        SAY(r,
+            "%d planned outcomes are missing or failed: rows that lack some have no "
+            "rank.",
+            missing);
+    if (rows && untimed == rows)
+        SAY(r, "Speed and peak memory were not measured.");
+    else if (untimed)
+        SAY(r, "Speed and peak memory were not measured for %d of %d rows.", untimed,
+            rows);
+}
+
+/* ---- methods ---- */
+
+enum { S_NAME, S_SPEC, S_COLS };
+static const struct kva_col METHODS[S_COLS] = {
+    {"method", "method", "", KVA_COL_TEXT, 0, false, 0, false, "as in the tables"},
+    {"method_spec", "specification", "", KVA_COL_TEXT, 0, false, 0, false,
+     "every parameter; what --set and suites accept"},
+};
+
+static int cmp_text(const void *p, const void *q)
+{
+    return strcmp(*(const char *const *)p, *(const char *const *)q);
+}
+
+static void methods_table(struct kva_report *r, const struct kva_data *d,
+                          const struct kva_cells *c)
+{
+    struct kva_tab *t = kva_tab_add(r, "methods", KVA_VIEW_ABOUT, METHODS, S_COLS);
+    const char **pair = kva_calloc((size_t)d->n_cells + 1, sizeof *pair);
+    int n = 0;
+
+    if (!t || !pair) {
+        r->nomem = true;
+        free(pair);
+        return;
+    }
+    t->heading = t->caption = "Methods in full";
+    for (int i = 0; i < d->n_cells; i++)
+        if (!c->left_out[i] && strcmp(d->cells[i].method, "dense") != 0 &&
+            strcmp(d->cells[i].method, "blind") != 0)
+            pair[n++] =
+                kva_arena_printf(&r->arena, "%s\x1f%s", c->name[i], d->cells[i].method);
+    for (int i = 0; i < n; i++)
+        if (!pair[i]) {
+            r->nomem = true;
+            free(pair);
+            return;
+        }
+    qsort(pair, (size_t)n, sizeof *pair, cmp_text);
+    for (int i = 0; i < n; i++) {
+        struct kva_row *row;
+        const char *sep = strchr(pair[i], '\x1f');
+
+        if (i && strcmp(pair[i], pair[i - 1]) == 0)
+            continue;
+        row = kva_tab_row(r, t);
+        if (!row)
+            break;
+        row->cell[S_NAME] =
+            kva_val_text(kva_arena_strndup(&r->arena, pair[i], (size_t)(sep - pair[i])));
+        row->cell[S_SPEC] = kva_val_text(kva_report_clean(&r->arena, sep + 1));
+    }
+    free(pair);
+}
+
+/* ---- runs ---- */
+
+enum {
+    R_UUID,
+    R_START,
+    R_STATUS,
+    R_LABEL,
+    R_COMMIT,
+    R_CONFIG,
+    R_CPU,
+    R_COMPILER,
+    R_COLS
+};
+static const struct kva_col RUNS[R_COLS] = {
+    {"run", "run", "", KVA_COL_TEXT, 0, false, 0, false, ""},
+    {"started", "started", "UTC", KVA_COL_TEXT, 0, false, 0, false, ""},
+    {"status", "status", "", KVA_COL_TEXT, 0, false, 0, false, ""},
+    {"label", "label", "", KVA_COL_TEXT, 0, false, 3, false, ""},
+    {"commit", "commit", "", KVA_COL_TEXT, 0, false, 1, false, "+ when modified"},
+    {"config_sha256", "suite SHA-256", "", KVA_COL_TEXT, 0, false, 4, false, ""},
+    {"cpu", "processor", "", KVA_COL_TEXT, 0, false, 5, false, ""},
+    {"compiler", "build", "", KVA_COL_TEXT, 0, false, 6, false, ""},
+};
+
+static void utc(int64_t ms, char out[32])
+{
+    time_t s = (time_t)(ms / 1000);
+    struct tm tm;
+
+    out[0] = 0;
+    if (ms > 0 && gmtime_r(&s, &tm))
+        strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
+static void runs_table(struct kva_report *r, const struct kva_data *d)
+{
+    struct kva_tab *t = kva_tab_add(r, "runs", KVA_VIEW_ABOUT, RUNS, R_COLS);
+    struct kva_arena *a = &r->arena;
+
+    if (!t)
+        return;
+    t->heading = t->caption = "Runs";
+    for (int i = 0; i < d->n_runs; i++) {
+        const struct kva_data_run *x = &d->runs[i];
+        struct kva_row *row = kva_tab_row(r, t);
+        char when[32], hex[65];
+
+        if (!row)
+            return;
+        utc(x->started_ms, when);
+        kva_hex(x->config_sha256, 32, hex);
+        row->cell[R_UUID] = kva_val_text(kva_report_clean(a, x->uuid));
+        row->cell[R_START] = kva_val_text(kva_arena_strdup(a, when));
+        row->cell[R_STATUS] = kva_val_text(kva_report_clean(a, x->status));
+        row->cell[R_LABEL] = kva_val_text(kva_report_clean(a, x->label));
+        row->cell[R_COMMIT] = kva_val_text(kva_arena_printf(
+            a, "%s%s", kva_report_clean(a, x->git_commit), x->git_dirty ? "+" : ""));
+        row->cell[R_CONFIG] = kva_val_text(kva_arena_strdup(a, hex));
+        row->cell[R_CPU] = kva_val_text(kva_report_clean(a, x->cpu_model));
+        row->cell[R_COMPILER] =
+            kva_val_text(kva_arena_printf(a, "%s, %s", kva_report_clean(a, x->compiler),
+                                          kva_report_clean(a, x->cflags)));
+    }
+}
+
+/* ---- footer ---- */
+
+static void footer(struct kva_report *r, const struct kva_data *d,
+                   const struct kva_cells *c, int shown)
+{
+    FOOT(r, "%d cells in the databases: %d in these tables, %d left out by --only.",
+         d->n_cells, shown, c->n_left_out);
+    FOOT(
+        r,
+        "Retention: paired bootstrap over samples within tasks, B = %d, seed %llu, 95 %% "
+        "percentile intervals; the t interval of the linearised ratio for one task of "
+        "fewer "
+        "than 30 samples.",
+        r->opts.replicates, (unsigned long long)r->opts.seed);
+    FOOT(r,
+         "Ranks: 1 + number of methods significantly better at the same nominal budget; "
+         "exact "
+         "McNemar for one binary task, else paired sign flip; Benjamini-Hochberg over "
+         "the pairs "
+         "of one budget, alpha = %.3g. Tie mode: stat. p of differences to dense: "
+         "adjusted over "
+         "the rows of one table.",
+         r->opts.alpha);
+    FOOT(r, "Noise floor: the CPU backend is exact (the same cell gives the same "
+            "tokens), so it is "
+            "0.");
+    FOOT(r, "Scores are times 100. Held: (allocated + meta) / full cache. Smallest "
+            "effect (MDE): "
+            "power 0.8, alpha 0.05, with the observed share of differing samples.");
+    FOOT(r, "Pruned caches are not comparable with MLPerf closed-division results.");
+    if (r->opts.command)
+        FOOT(r, "Command: %s", r->opts.command);
+    FOOT(r, "Made by kvaudit %s from results up to %s.", KVA_VERSION, r->generated);
+}
+
+enum kva_status kva_about_build(struct kva_report *r, const struct kva_data *d,
+                                const struct kva_cells *c, struct kva_error *err)
+{
+    bool *seen = kva_calloc((size_t)d->n_cells + 1, sizeof *seen);
+    int64_t last = 0;
+    const char *epoch = getenv("SOURCE_DATE_EPOCH");
+    int64_t fixed;
+    int shown = 0;
+
+    if (!seen)
+        return KVA_FAIL(err, KVA_ENOMEM, "report: out of memory");
+    for (int i = 0; i < r->n_board; i++)
+        for (int k = 0; k < r->board[i].n_arm; k++)
+            for (int t = 0; t < r->board[i].n_task; t++)
+                if (r->board[i].arm[k].cell[t] >= 0)
+                    seen[r->board[i].arm[k].cell[t]] = true;
+    for (int i = 0; i < d->n_cells; i++)
+        shown += seen[i];
+    free(seen);
+    if (shown + c->n_left_out != d->n_cells)
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "report: %d cells exist but %d are accounted for", d->n_cells,
+                        shown + c->n_left_out);
+    for (int i = 0; i < d->n_runs; i++) {
+        last = d->runs[i].started_ms > last ? d->runs[i].started_ms : last;
+        last = d->runs[i].ended_ms > last ? d->runs[i].ended_ms : last;
+    }
+    if (epoch && kva_parse_i64(epoch, &fixed) && fixed >= 0)
+        last = fixed * 1000;
+    utc(last, r->generated);
+    if (!r->generated[0])
+        (void)snprintf(r->generated, sizeof r->generated, "an unknown time");
+    summary(r);
+    methods_table(r, d, c);
+    runs_table(r, d);
+    footer(r, d, c, shown);
+    if (r->nomem)
+        return KVA_FAIL(err, KVA_ENOMEM, "report: out of memory");
+    return KVA_OK;
+}

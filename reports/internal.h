@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* internal.h - what the report files share: boards (numbers), tables (cells ready to be
+ * rendered), figure data.
+ *
+ * Everything lives in the report's arena, strings already cleaned of control characters
+ * and invalid UTF-8. After kva_report_build the loaded data is no longer needed. */
+#ifndef KVA_REPORTS_INTERNAL_H
+#define KVA_REPORTS_INTERNAL_H
+
+#include "metrics/metric.h"
+#include "reports/report.h"
+
+/* ---- tables ---- */
+
+enum kva_col_kind {
+    KVA_COL_TEXT,
+    KVA_COL_INT,
+    KVA_COL_REAL,
+    KVA_COL_PERCENT, /* stored 0..1, shown times 100 */
+    KVA_COL_BYTES,   /* shown with the binary unit that fits */
+    KVA_COL_P        /* probability */
+};
+struct kva_col {
+    const char *id, *label, *unit;
+    enum kva_col_kind kind;
+    int digits;     /* decimals when shown */
+    bool interval;  /* cells carry lo and hi: exports add columns ID_lo and ID_hi */
+    int keep;       /* narrow text output drops the largest first; 0: never dropped */
+    bool text_only; /* left out of data exports: another column says it in raw form */
+    const char *help;
+};
+struct kva_val {
+    double v, lo, hi;  /* NaN: missing */
+    const char *text;  /* shown instead of the number; TEXT: the value */
+    const char *title; /* details: tooltip and `title` attribute; NULL: none */
+    bool strong;
+};
+enum kva_row_role { KVA_ROW_PLAIN, KVA_ROW_REFERENCE, KVA_ROW_INCOMPLETE };
+struct kva_row {
+    struct kva_val *cell;
+    enum kva_row_role role;
+    bool group; /* first row of a group: a rule is drawn above it */
+};
+enum {
+    KVA_VIEW_LEADERBOARD = 1,
+    KVA_VIEW_TASKS = 2,
+    KVA_VIEW_MEMORY = 4,
+    KVA_VIEW_TIMING = 8,
+    KVA_VIEW_COVERAGE = 16,
+    KVA_VIEW_ABOUT = 32 /* methods and runs: under the leaderboard, in every page */
+};
+struct kva_tab {
+    const char *id;      /* [a-z0-9-], unique */
+    const char *heading; /* section the table belongs to */
+    const char *caption;
+    int view;
+    const struct kva_col *col;
+    int n_col;
+    struct kva_row *row;
+    int n_row, cap_row;
+    const char **note;
+    int n_note, cap_note;
+    const char *model, *klass; /* filters of the page */
+};
+
+/* ---- boards ---- */
+
+enum kva_badge {
+    KVA_BADGE_DENSE,
+    KVA_BADGE_PHYSICAL,
+    KVA_BADGE_UNVERIFIED,
+    KVA_BADGE_MASKED,
+    KVA_BADGE_OVER,
+    KVA_BADGE_BROKEN,
+    KVA_BADGE_NONE /* no outcome to judge */
+};
+enum kva_arm_role { KVA_ARM_METHOD, KVA_ARM_DENSE, KVA_ARM_BLIND };
+enum kva_unranked {
+    KVA_RANKED,
+    KVA_UNRANKED_NO_DENSE,
+    KVA_UNRANKED_AUDIT,
+    KVA_UNRANKED_TRUNCATED,
+    KVA_UNRANKED_FLOOR,
+    KVA_UNRANKED_EMPTY,
+    KVA_UNRANKED_N
+};
+extern const char *const KVA_UNRANKED_TEXT[KVA_UNRANKED_N];
+
+/* Mean scores of one cell's samples, ascending sample index. */
+struct kva_obs {
+    int sample;
+    int n_ok;          /* reps that are ok */
+    double score, nll; /* means over them; nll NaN: none */
+};
+
+/* One method at one budget on the tasks of a board. */
+struct kva_arm {
+    enum kva_arm_role role;
+    const char *spec, *name; /* canonical, short */
+    const char *budget_kind, *budget_text;
+    double budget;
+    int *cell; /* per task of the board: cell of the data, -1 none */
+
+    int expected, ok, truncated, failed;
+    double score, effective, nll, nll_retention, length_stop, mde;
+    struct kva_interval score_ci;
+    struct kva_boot boot; /* against dense */
+    bool comparable;      /* with dense: 95 % of the planned samples */
+    double p, p_adj;
+    int n_pairs; /* samples compared with dense */
+    double alloc, meta, live, dense_bytes, peak, end, kept_share; /* means; NaN: none */
+    double ttft_ms, prefill_ms, scoring_ms, evict_ms, question_ms, token_s, alone_peak;
+    int n_alone;
+    enum kva_badge badge;
+    int audit; /* bits seen */
+    int rank;  /* 0: none */
+    bool tied;
+    enum kva_unranked unranked;
+};
+
+struct kva_board {
+    const char *model, *visibility, *schedule, *numerics, *kv, *enforce, *variant;
+    bool oracle;
+    bool ranks; /* physical and no oracle */
+    int ctx;
+    int model_index;
+    int *task; /* indexes of data->tasks */
+    const char **task_label;
+    bool *below; /* below floor: out of the mean */
+    bool *no_dense;
+    double *dense_score, *dense_lo, *floor, *blind_score;
+    int n_task, n_used;
+    struct kva_arm *arm; /* methods in display order, then dense and blind */
+    int n_arm, n_method;
+    int dense, blind; /* index in arm, -1 */
+    bool single;      /* a view of one task of another board */
+    const char *title, *slug;
+};
+
+struct kva_cells {        /* per-cell observations, while building */
+    struct kva_obs *obs;  /* all, cell after cell */
+    int *first;           /* n_cells + 1 */
+    int *first_outcome;   /* n_cells + 1 */
+    int *cluster;         /* per sample: number of its source context */
+    bool *task_clustered; /* some context has several samples */
+    const char **variant; /* per cell: what else is in its identity */
+    const char **label;   /* per task */
+    const char **name;    /* per cell: short method name */
+    bool *left_out;       /* by --only */
+    int *dense, *blind;   /* per cell: reference cell or -1 */
+    int n_left_out;
+    bool many_variants;
+};
+
+/* ---- figures ---- */
+
+enum kva_figure_kind { KVA_FIG_RETENTION, KVA_FIG_DEPTH, KVA_FIG_MEMORY };
+struct kva_figure {
+    enum kva_figure_kind kind;
+    const char *id, *title, *caption;
+    const char *empty;      /* why there is nothing to draw; NULL: there is */
+    const char *tsv, *gp;   /* contents of ID.tsv and ID.gp (without the terminal) */
+    const char **series;    /* names that must appear */
+    int n_series, n_points; /* drawn points, for the check against the TSV */
+    int width, height;
+};
+
+struct kva_report {
+    struct kva_arena arena;
+    struct kva_report_opts opts; /* defaults filled in */
+    int view;
+    struct kva_board *board;
+    int n_board;
+    struct kva_tab *tab;
+    int n_tab, cap_tab;
+    struct kva_figure *figure;
+    int n_figure;
+    const char **summary; /* sentences */
+    int n_summary, cap_summary;
+    const char **footer;
+    int n_footer, cap_footer;
+    const char *title;
+    char generated[32]; /* ISO 8601, UTC */
+    bool nomem;
+};
+
+/* ---- names.c ---- */
+/* Valid UTF-8 without control characters (tab and newline become blanks), in the arena.
+ */
+const char *kva_report_clean(struct kva_arena *a, const char *s);
+/* Short method names: parameters that all methods of the same parts share are left out,
+ * as is the default allocator `uniform`. out[i] for spec[i]. */
+enum kva_status kva_report_short_names(struct kva_arena *a, const char *const *spec,
+                                       int n, const char **out, struct kva_error *err);
+const char *kva_report_budget(struct kva_arena *a, const char *kind, double budget);
+const char *kva_report_slug(struct kva_arena *a, const char *s); /* [a-z0-9-] */
+const char *kva_badge_text(enum kva_badge b);
+
+/* ---- cells.c: preparation ---- */
+enum kva_status kva_cells_prepare(struct kva_report *r, const struct kva_data *d,
+                                  struct kva_cells *c, struct kva_error *err);
+void kva_cells_release(struct kva_cells *c);
+
+/* ---- board.c, arm.c, rank.c ---- */
+enum kva_status kva_boards_build(struct kva_report *r, const struct kva_data *d,
+                                 const struct kva_cells *c, struct kva_error *err);
+/* Everything of one arm that needs no other method. `work` of kva_boards_compute. */
+void kva_arm_measure(const struct kva_data *d, const struct kva_cells *c,
+                     const struct kva_board *b, struct kva_arm *arm);
+/* Paired scores of two arms on the used tasks; caller frees with kva_pairs_release. */
+struct kva_pairs {
+    struct kva_stratum *s;
+    double *values;
+    int *clusters;
+    int n_strata, n, n_discordant;
+    bool valid;  /* 95 % of the planned samples of both are there */
+    bool binary; /* one binary task, one sample a context, one rep */
+    uint64_t only_a, only_b;
+};
+enum kva_status kva_pairs_make(const struct kva_data *d, const struct kva_cells *c,
+                               const struct kva_board *b, const struct kva_arm *x,
+                               const struct kva_arm *y, struct kva_pairs *out,
+                               struct kva_error *err);
+void kva_pairs_release(struct kva_pairs *p);
+uint32_t kva_pair_seed(const struct kva_data *d, const struct kva_board *b,
+                       const struct kva_arm *x, const struct kva_arm *y, uint64_t seed);
+double kva_pair_p(const struct kva_pairs *p, uint32_t seed, int flips);
+/* Bootstraps, tests and ranks of all boards, on all cores. */
+enum kva_status kva_boards_compute(struct kva_report *r, const struct kva_data *d,
+                                   const struct kva_cells *c, struct kva_error *err);
+
+/* ---- tables.c and views ---- */
+enum kva_status kva_tables_build(struct kva_report *r, const struct kva_data *d,
+                                 const struct kva_cells *c, struct kva_error *err);
+struct kva_tab *kva_tab_add(struct kva_report *r, const char *id, int view,
+                            const struct kva_col *col, int n_col);
+struct kva_row *kva_tab_row(struct kva_report *r, struct kva_tab *t);
+void kva_tab_note(struct kva_report *r, struct kva_tab *t, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void kva_list_add(struct kva_report *r, const char ***list, int *n, int *cap,
+                  const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+struct kva_val kva_val_number(double v);
+struct kva_val kva_val_text(const char *s);
+struct kva_val kva_val_interval(double v, struct kva_interval ci);
+/* The shown form of a cell, appended. */
+void kva_val_format(const struct kva_col *c, const struct kva_val *v,
+                    struct kva_buf *out);
+int kva_view_of(const char *name); /* 0: unknown */
+bool kva_tab_shown(const struct kva_report *r, const struct kva_tab *t);
+enum kva_status kva_views_build(struct kva_report *r, const struct kva_data *d,
+                                const struct kva_cells *c, struct kva_error *err);
+enum kva_status kva_about_build(struct kva_report *r, const struct kva_data *d,
+                                const struct kva_cells *c, struct kva_error *err);
+
+/* ---- renderers of one table ---- */
+void kva_csv_table(const struct kva_tab *t, bool with_header, struct kva_buf *out);
+void kva_markdown_table(const struct kva_tab *t, struct kva_buf *out);
+
+/* ---- figures ---- */
+enum kva_status kva_figures_build(struct kva_report *r, const struct kva_data *d,
+                                  const struct kva_cells *c, struct kva_error *err);
+/* One SVG made fit for inlining: ids prefixed, black becomes currentColor, background,
+ * prolog and fixed size removed. */
+enum kva_status kva_svg_inline(const char *svg, size_t n, const char *prefix,
+                               const char *title, struct kva_buf *out,
+                               struct kva_error *err);
+/* Runs gnuplot on a file inside dir; KVA_ETOOL when there is none, KVA_EIO with its words
+ * when it fails or takes more than 60 s. */
+enum kva_status kva_gnuplot_run(const char *dir, const char *file, struct kva_error *err);
+
+#endif

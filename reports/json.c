@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* json.c - "kvaudit.report/1": columns with their meaning, rows with unrounded values.
+ *
+ * Scores and ratios are 0..1 here; only people get them times 100. An interval column ID
+ * has two more keys, ID_lo and ID_hi. Missing numbers are null. */
+#include "reports/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+static void string(struct kva_buf *out, const char *s)
+{
+    kva_buf_putc(out, '"');
+    for (; s && *s; s++) {
+        unsigned char c = (unsigned char)*s;
+
+        if (c == '"' || c == '\\')
+            kva_buf_printf(out, "\\%c", c);
+        else if (c < 0x20)
+            kva_buf_printf(out, "\\u%04x", c);
+        else
+            kva_buf_putc(out, (char)c);
+    }
+    kva_buf_putc(out, '"');
+}
+
+static void number(struct kva_buf *out, double v)
+{
+    if (!isfinite(v))
+        kva_buf_puts(out, "null");
+    else if (v == floor(v) && fabs(v) < 1e15)
+        kva_buf_printf(out, "%.0f", v == 0 ? 0.0 : v);
+    else
+        kva_buf_printf(out, "%.17g", v);
+}
+
+static const char *kind_name(enum kva_col_kind k)
+{
+    static const char *const name[] = {"text",  "count", "real",
+                                       "share", "bytes", "probability"};
+
+    return name[k];
+}
+
+static void columns(const struct kva_tab *t, struct kva_buf *out)
+{
+    bool any = false;
+
+    kva_buf_puts(out, "\"columns\":[");
+    for (int i = 0; i < t->n_col; i++) {
+        const struct kva_col *c = &t->col[i];
+        static const char *const suffix[] = {"", "_lo", "_hi"};
+
+        for (int k = 0; k < (c->interval ? 3 : 1); k++) {
+            kva_buf_printf(out, "%s\n   {\"id\":\"%s%s\",\"label\":", any ? "," : "",
+                           c->id, suffix[k]);
+            string(out, c->label);
+            kva_buf_puts(out, ",\"unit\":");
+            string(out, c->unit);
+            kva_buf_printf(out, ",\"kind\":\"%s\",\"digits\":%d}", kind_name(c->kind),
+                           c->digits);
+            any = true;
+        }
+    }
+    kva_buf_puts(out, "]");
+}
+
+static void value(const struct kva_col *c, const struct kva_val *v, struct kva_buf *out)
+{
+    if (c->kind == KVA_COL_TEXT)
+        string(out, v->text);
+    else
+        number(out, v->v);
+}
+
+static void row_of(const struct kva_tab *t, const struct kva_row *row,
+                   struct kva_buf *out)
+{
+    static const char *const role[] = {"row", "reference", "incomplete"};
+
+    kva_buf_printf(out, "{\"role\":\"%s\"", role[row->role]);
+    for (int i = 0; i < t->n_col; i++) {
+        const struct kva_col *c = &t->col[i];
+
+        kva_buf_printf(out, ",\"%s\":", c->id);
+        value(c, &row->cell[i], out);
+        if (c->interval) {
+            kva_buf_printf(out, ",\"%s_lo\":", c->id);
+            number(out, row->cell[i].lo);
+            kva_buf_printf(out, ",\"%s_hi\":", c->id);
+            number(out, row->cell[i].hi);
+        }
+    }
+    kva_buf_putc(out, '}');
+}
+
+static void strings(const char *key, const char *const *s, int n, struct kva_buf *out)
+{
+    kva_buf_printf(out, "\"%s\":[", key);
+    for (int i = 0; i < n; i++) {
+        kva_buf_puts(out, i ? ",\n  " : "\n  ");
+        string(out, s[i]);
+    }
+    kva_buf_putc(out, ']');
+}
+
+static const char *view_name(int view)
+{
+    return view == KVA_VIEW_LEADERBOARD ? "leaderboard"
+           : view == KVA_VIEW_TASKS     ? "tasks"
+           : view == KVA_VIEW_MEMORY    ? "memory"
+           : view == KVA_VIEW_TIMING    ? "timing"
+           : view == KVA_VIEW_COVERAGE  ? "coverage"
+                                        : "about";
+}
+
+enum kva_status kva_report_json(const struct kva_report *r, struct kva_buf *out,
+                                struct kva_error *err)
+{
+    bool any = false;
+
+    kva_buf_puts(out, "{\"schema\":\"kvaudit.report/1\",\"version\":\"" KVA_VERSION
+                      "\",\"generated\":");
+    string(out, r->generated);
+    kva_buf_printf(out, ",\"view\":\"%s\",\n", view_name(r->view));
+    kva_buf_printf(out, "\"statistics\":{\"replicates\":%d,\"seed\":%llu,\"alpha\":",
+                   r->opts.replicates, (unsigned long long)r->opts.seed);
+    number(out, r->opts.alpha);
+    kva_buf_puts(out, ",\"ties\":\"stat\",\"noise_floor\":0},\n");
+    strings("summary", r->summary, r->n_summary, out);
+    kva_buf_puts(out, ",\n\"tables\":[");
+    for (int i = 0; i < r->n_tab; i++) {
+        const struct kva_tab *t = &r->tab[i];
+
+        if (!kva_tab_shown(r, t))
+            continue;
+        kva_buf_printf(out,
+                       "%s\n {\"id\":\"%s\",\"view\":\"%s\",\"caption\":", any ? "," : "",
+                       t->id, view_name(t->view));
+        any = true;
+        string(out, t->caption);
+        kva_buf_puts(out, ",\"model\":");
+        string(out, t->model);
+        kva_buf_puts(out, ",\"class\":");
+        string(out, t->klass);
+        kva_buf_puts(out, ",\n  ");
+        columns(t, out);
+        kva_buf_puts(out, ",\n  \"rows\":[");
+        for (int k = 0; k < t->n_row; k++) {
+            kva_buf_puts(out, k ? ",\n   " : "\n   ");
+            row_of(t, &t->row[k], out);
+        }
+        kva_buf_puts(out, "],\n  ");
+        strings("notes", t->note, t->n_note, out);
+        kva_buf_puts(out, "}");
+    }
+    kva_buf_puts(out, "],\n");
+    strings("footer", r->footer, r->n_footer, out);
+    kva_buf_puts(out, "}\n");
+    return kva_buf_status(out, err);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* report.c - building a report: defaults, boards, tables, figures. */
+#include "reports/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum kva_status defaults(struct kva_report *r, const struct kva_report_opts *opts,
+                                struct kva_error *err)
+{
+    if (opts)
+        r->opts = *opts;
+    if (!r->opts.view)
+        r->opts.view = "leaderboard";
+    if (r->opts.replicates == 0)
+        r->opts.replicates = 10000;
+    if (!(r->opts.alpha > 0))
+        r->opts.alpha = 0.05;
+    if (r->opts.width <= 0)
+        r->opts.width = 100;
+    r->view = kva_view_of(r->opts.view);
+    if (r->view == 0)
+        return KVA_FAIL(
+            err, KVA_EINVALID,
+            "unknown view '%s'; views are leaderboard, tasks, memory, timing, coverage",
+            r->opts.view);
+    if (r->opts.replicates < 0)
+        return KVA_FAIL(err, KVA_EINVALID, "a bootstrap needs at least one replicate");
+    if (r->opts.command &&
+        !(r->opts.command = kva_report_clean(&r->arena, r->opts.command)))
+        return KVA_FAIL(err, KVA_ENOMEM, "report: out of memory");
+    return KVA_OK;
+}
+
+enum kva_status kva_report_build(const struct kva_data *data,
+                                 const struct kva_report_opts *opts,
+                                 struct kva_report **out, struct kva_error *err)
+{
+    struct kva_report *r = kva_calloc(1, sizeof *r);
+    struct kva_cells c = {0};
+    enum kva_status rc;
+
+    *out = NULL;
+    if (!r)
+        return KVA_FAIL(err, KVA_ENOMEM, "report: out of memory");
+    kva_arena_init(&r->arena);
+    KVA_GO(defaults(r, opts, err));
+    if (data->n_cells == 0 || data->n_outcomes == 0) {
+        rc = KVA_FAIL(err, KVA_EMISSING,
+                      data->n_cells
+                          ? "%d cells are planned but no outcome is stored yet: run the "
+                            "suite"
+                          : "the database holds no results yet: run a suite first",
+                      data->n_cells);
+        goto out;
+    }
+    KVA_GO(kva_cells_prepare(r, data, &c, err));
+    if (c.n_left_out == data->n_cells) {
+        rc = KVA_FAIL(err, KVA_EMISSING, "--only %s leaves no cell of %d", r->opts.only,
+                      data->n_cells);
+        goto out;
+    }
+    KVA_GO(kva_boards_build(r, data, &c, err));
+    KVA_GO(kva_boards_compute(r, data, &c, err));
+    KVA_GO(kva_tables_build(r, data, &c, err));
+    KVA_GO(kva_figures_build(r, data, &c, err));
+    r->title = data->n_models == 1
+                   ? kva_arena_printf(&r->arena, "kvaudit: %s, %.10s",
+                                      kva_report_clean(&r->arena, data->models[0].name),
+                                      r->generated)
+                   : kva_arena_printf(&r->arena, "kvaudit: %d models, %.10s",
+                                      data->n_models, r->generated);
+    if (!r->title)
+        rc = KVA_FAIL(err, KVA_ENOMEM, "report: out of memory");
+out:
+    kva_cells_release(&c);
+    if (rc == KVA_OK)
+        *out = r;
+    else
+        kva_report_free(r);
+    return rc;
+}
+
+void kva_report_free(struct kva_report *r)
+{
+    if (!r)
+        return;
+    kva_arena_release(&r->arena);
+    free(r);
+}

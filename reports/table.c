@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* table.c - the table model that every renderer reads: typed columns, raw values, notes.
+ */
+#include "reports/internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int view;
+} VIEWS[] = {{"leaderboard", KVA_VIEW_LEADERBOARD},
+             {"tasks", KVA_VIEW_TASKS},
+             {"memory", KVA_VIEW_MEMORY},
+             {"timing", KVA_VIEW_TIMING},
+             {"coverage", KVA_VIEW_COVERAGE}};
+
+int kva_view_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof VIEWS / sizeof VIEWS[0]; i++)
+        if (strcmp(VIEWS[i].name, name) == 0)
+            return VIEWS[i].view;
+    return 0;
+}
+
+bool kva_tab_shown(const struct kva_report *r, const struct kva_tab *t)
+{
+    return t->view == r->view ||
+           (r->view == KVA_VIEW_LEADERBOARD && t->view == KVA_VIEW_ABOUT);
+}
+
+/* Doubles an arena array when it is full. */
+static void *grow(struct kva_report *r, void *old, int n, int *cap, size_t size)
+{
+    void *p;
+
+    if (n < *cap)
+        return old;
+    p = kva_arena_alloc(&r->arena, (size_t)(*cap ? 2 * *cap : 8), size);
+    if (!p) {
+        r->nomem = true;
+        return NULL;
+    }
+    if (n)
+        memcpy(p, old, (size_t)n * size);
+    *cap = *cap ? 2 * *cap : 8;
+    return p;
+}
+
+struct kva_tab *kva_tab_add(struct kva_report *r, const char *id, int view,
+                            const struct kva_col *col, int n_col)
+{
+    struct kva_tab *grown = grow(r, r->tab, r->n_tab, &r->cap_tab, sizeof *grown);
+    struct kva_tab *t;
+
+    if (!grown || !id) {
+        r->nomem = true;
+        return NULL;
+    }
+    r->tab = grown;
+    t = &r->tab[r->n_tab++];
+    memset(t, 0, sizeof *t);
+    t->id = id;
+    t->view = view;
+    t->col = col;
+    t->n_col = n_col;
+    t->heading = t->caption = t->model = t->klass = "";
+    return t;
+}
+
+struct kva_row *kva_tab_row(struct kva_report *r, struct kva_tab *t)
+{
+    struct kva_row *grown =
+        t ? grow(r, t->row, t->n_row, &t->cap_row, sizeof *grown) : NULL;
+    struct kva_row *row;
+
+    if (!grown)
+        return NULL;
+    t->row = grown;
+    row = &t->row[t->n_row];
+    memset(row, 0, sizeof *row);
+    row->cell = kva_arena_alloc(&r->arena, (size_t)t->n_col, sizeof *row->cell);
+    if (!row->cell) {
+        r->nomem = true;
+        return NULL;
+    }
+    for (int i = 0; i < t->n_col; i++)
+        row->cell[i] = kva_val_number((double)NAN);
+    t->n_row++;
+    return row;
+}
+
+static void add_text(struct kva_report *r, const char ***list, int *n, int *cap,
+                     const char *fmt, va_list ap)
+{
+    const char **grown = grow(r, *list, *n, cap, sizeof *grown);
+    struct kva_buf b;
+
+    kva_buf_init(&b, 0);
+    kva_buf_vprintf(&b, fmt, ap);
+    if (grown) {
+        *list = grown;
+        grown[*n] = b.failed ? NULL : kva_report_clean(&r->arena, b.data);
+        if (grown[*n])
+            (*n)++;
+        else
+            r->nomem = true;
+    }
+    kva_buf_release(&b);
+}
+
+void kva_tab_note(struct kva_report *r, struct kva_tab *t, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (!t)
+        return;
+    va_start(ap, fmt);
+    add_text(r, &t->note, &t->n_note, &t->cap_note, fmt, ap);
+    va_end(ap);
+}
+
+void kva_list_add(struct kva_report *r, const char ***list, int *n, int *cap,
+                  const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    add_text(r, list, n, cap, fmt, ap);
+    va_end(ap);
+}
+
+struct kva_val kva_val_number(double v)
+{
+    return (struct kva_val){.v = v, .lo = (double)NAN, .hi = (double)NAN};
+}
+
+struct kva_val kva_val_text(const char *s)
+{
+    struct kva_val v = kva_val_number((double)NAN);
+
+    v.text = s;
+    return v;
+}
+
+struct kva_val kva_val_interval(double x, struct kva_interval ci)
+{
+    struct kva_val v = kva_val_number(x);
+
+    if (ci.ok && !isnan(x)) {
+        v.lo = ci.lo;
+        v.hi = ci.hi;
+    }
+    return v;
+}
+
+static void format_bytes(double v, struct kva_buf *out)
+{
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    int u = 0;
+
+    while (fabs(v) >= 1023.95 && u < 4) {
+        v /= 1024;
+        u++;
+    }
+    kva_buf_printf(out,
+                   u == 0       ? "%.0f %s"
+                   : v >= 99.95 ? "%.0f %s"
+                                : "%.1f %s",
+                   v, unit[u]);
+}
+
+static double no_minus_zero(double v, int digits)
+{
+    return fabs(v) < 0.5 * pow(10, -digits) ? 0 : v;
+}
+
+void kva_val_format(const struct kva_col *c, const struct kva_val *v, struct kva_buf *out)
+{
+    double scale = c->kind == KVA_COL_PERCENT ? 100 : 1;
+
+    if (v->text) {
+        kva_buf_puts(out, v->text);
+        return;
+    }
+    if (isnan(v->v)) {
+        kva_buf_puts(out, c->kind == KVA_COL_TEXT ? "" : "n/a");
+        return;
+    }
+    switch (c->kind) {
+    case KVA_COL_BYTES:
+        format_bytes(v->v, out);
+        return;
+    case KVA_COL_INT:
+        kva_buf_printf(out, "%.0f", v->v);
+        return;
+    case KVA_COL_P:
+        if (v->v < 0.001)
+            kva_buf_puts(out, "<0.001");
+        else
+            kva_buf_printf(out, "%.3f", v->v);
+        return;
+    default:
+        break;
+    }
+    kva_buf_printf(out, "%.*f", c->digits, no_minus_zero(v->v * scale, c->digits));
+    if (c->interval && !isnan(v->lo))
+        kva_buf_printf(out, " [%.1f, %.1f]", no_minus_zero(v->lo * scale, 1),
+                       no_minus_zero(v->hi * scale, 1));
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* tables.c - boards as leaderboards: one table each, rows that may not be ranked in a
+ * second one with the reason, and a count of cells under it that adds up
+ * (reports.md 6.2). */
+#include "reports/internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    C_RANK,
+    C_METHOD,
+    C_KEEP,
+    C_EFFECTIVE,
+    C_SCORE,
+    C_RETENTION,
+    C_NATS,
+    C_NATS_RET,
+    C_DELTA,
+    C_P,
+    C_TTFT,
+    C_DECODE,
+    C_PEAK,
+    C_LENGTH,
+    C_COVER,
+    C_MDE,
+    C_AUDIT,
+    C_SPEC,
+    C_BUDGET_KIND,
+    C_BUDGET,
+    C_OK,
+    C_PLANNED,
+    N_COLS
+};
+static const struct kva_col LEADER[N_COLS] = {
+    {"rank", "rank", "", KVA_COL_INT, 0, false, 0, false,
+     "1 + number of methods at the same budget that are significantly better; 1= is a "
+     "tie"},
+    {"method", "method", "", KVA_COL_TEXT, 0, false, 0, false,
+     "short name; the full specification is in the table of methods"},
+    {"keep", "keep", "", KVA_COL_TEXT, 0, false, 0, true, "nominal budget: what is kept"},
+    {"effective_ratio", "held", "%", KVA_COL_PERCENT, 1, false, 4, false,
+     "effective ratio: bytes held after eviction over the bytes of the full cache"},
+    {"score", "score", "", KVA_COL_PERCENT, 2, true, 0, false,
+     "mean of task means, 0 to 100, with its 95 % interval"},
+    {"retention", "retention", "%", KVA_COL_PERCENT, 1, true, 1, false,
+     "score over the dense score, paired bootstrap, 95 % interval"},
+    {"nats", "nats", "", KVA_COL_REAL, 2, false, 5, false,
+     "answer nats: mean negative log-likelihood of a gold token; lower is better"},
+    {"nats_retention", "nats ret.", "%", KVA_COL_PERCENT, 1, false, 7, false,
+     "(blind - method) / (blind - dense): 100 is the full cache, 0 knows no context"},
+    {"delta", "\xce\x94 dense", "points", KVA_COL_PERCENT, 1, false, 6, false,
+     "difference of the score to dense"},
+    {"p", "p", "", KVA_COL_P, 3, false, 8, false,
+     "of that difference, Benjamini-Hochberg adjusted over the rows of the table"},
+    {"ttft_ms", "TTFT", "ms", KVA_COL_REAL, 0, false, 9, false,
+     "time to first token, median of the samples that ran alone"},
+    {"decode_tok_s", "decode", "tok/s", KVA_COL_REAL, 1, false, 10, false,
+     "1 / median decode step of the samples that ran alone"},
+    {"peak_kv_bytes", "peak KV", "", KVA_COL_BYTES, 0, false, 11, false,
+     "largest bytes of K, V and bookkeeping at any time, samples that ran alone"},
+    {"length_stop", "cut", "%", KVA_COL_PERCENT, 0, false, 13, false,
+     "answers that ended at the token limit"},
+    {"coverage", "n", "", KVA_COL_TEXT, 0, false, 2, true, "finished / planned outcomes"},
+    {"mde", "MDE", "points", KVA_COL_PERCENT, 1, false, 12, false,
+     "smallest difference to dense these samples show with power 0.8"},
+    {"audit", "audit", "", KVA_COL_TEXT, 0, false, 3, false,
+     "what the held bytes prove: PHYSICAL, MASKED, OVER, UNVERIFIED, BROKEN"},
+    {"method_spec", "specification", "", KVA_COL_TEXT, 0, false, 99, false, "canonical"},
+    {"budget_kind", "budget kind", "", KVA_COL_TEXT, 0, false, 99, false, ""},
+    {"budget", "budget", "", KVA_COL_REAL, 4, false, 99, false, ""},
+    {"n_ok", "ok", "", KVA_COL_INT, 0, false, 99, false, ""},
+    {"n_planned", "planned", "", KVA_COL_INT, 0, false, 99, false, ""},
+};
+
+static struct kva_val measured(const struct kva_arm *a, double v)
+{
+    struct kva_val x = kva_val_number(v);
+
+    if (a->n_alone == 0 || isnan(v)) {
+        x = kva_val_text(a->n_alone == 0 ? "not measured" : "n/a");
+    }
+    return x;
+}
+
+static const char *coverage(struct kva_report *r, const struct kva_arm *a)
+{
+    if (a->truncated || a->failed)
+        return kva_arena_printf(&r->arena, "%d/%d (%d failed)", a->ok, a->expected,
+                                a->truncated + a->failed);
+    return kva_arena_printf(&r->arena, "%d/%d", a->ok, a->expected);
+}
+
+static const char *details(struct kva_report *r, const struct kva_arm *a)
+{
+    if (a->role == KVA_ARM_DENSE)
+        return "the full cache: reference, not ranked";
+    if (a->role == KVA_ARM_BLIND)
+        return "the question without its context: reference, not ranked";
+    return kva_arena_printf(&r->arena, "%s", a->spec);
+}
+
+static const char *audit_help(struct kva_report *r, const struct kva_arm *a)
+{
+    if (a->badge == KVA_BADGE_OVER || a->badge == KVA_BADGE_BROKEN)
+        return kva_arena_printf(&r->arena, "failed audit bits: %d", a->audit);
+    if (a->badge == KVA_BADGE_UNVERIFIED)
+        return "the bytes could not be checked";
+    return NULL;
+}
+
+static void fill_row(struct kva_report *r, const struct kva_board *b,
+                     const struct kva_arm *a, struct kva_row *row)
+{
+    struct kva_val *v = row->cell;
+    bool method = a->role == KVA_ARM_METHOD;
+
+    if (a->rank) {
+        v[C_RANK] = kva_val_number(a->rank);
+        v[C_RANK].text = kva_arena_printf(&r->arena, "%d%s", a->rank, a->tied ? "=" : "");
+        v[C_RANK].strong = a->rank == 1;
+    } else {
+        v[C_RANK] = kva_val_text("\xe2\x80\x93"); /* en dash */
+        v[C_RANK].title = !method               ? "reference"
+                          : !b->ranks           ? "not ranked in this class"
+                          : a->unranked         ? KVA_UNRANKED_TEXT[a->unranked]
+                          : a->ok < a->expected ? "incomplete: no rank"
+                                                : "no rank";
+    }
+    v[C_METHOD] = kva_val_text(a->name);
+    v[C_METHOD].title = details(r, a);
+    v[C_METHOD].strong = a->rank == 1;
+    v[C_KEEP] = kva_val_text(a->budget_text);
+    v[C_EFFECTIVE] = kva_val_number(a->effective);
+    v[C_SCORE] = kva_val_interval(a->score, a->score_ci);
+    v[C_RETENTION] = kva_val_interval(a->boot.ratio, a->boot.ratio_ci);
+    v[C_NATS] = kva_val_number(a->nll);
+    v[C_NATS_RET] = kva_val_number(a->nll_retention);
+    v[C_DELTA] = kva_val_number(a->boot.diff);
+    v[C_P] = kva_val_number(a->p_adj);
+    if (!method) {
+        v[C_RETENTION] = v[C_DELTA] = v[C_P] = kva_val_text("");
+        v[C_NATS_RET] = kva_val_text("");
+        v[C_MDE] = kva_val_text("");
+    } else {
+        v[C_MDE] = kva_val_number(a->mde);
+    }
+    v[C_TTFT] = measured(a, a->ttft_ms);
+    v[C_DECODE] = measured(a, a->token_s);
+    v[C_PEAK] = measured(a, a->alone_peak);
+    v[C_LENGTH] = kva_val_number(a->length_stop);
+    v[C_COVER] = kva_val_text(coverage(r, a));
+    v[C_AUDIT] =
+        kva_val_text(a->role == KVA_ARM_BLIND ? "BLIND" : kva_badge_text(a->badge));
+    v[C_AUDIT].title = audit_help(r, a);
+    v[C_SPEC] = kva_val_text(a->spec);
+    v[C_BUDGET_KIND] = kva_val_text(a->budget_kind);
+    v[C_BUDGET] = kva_val_number(a->budget);
+    v[C_OK] = kva_val_number(a->ok);
+    v[C_PLANNED] = kva_val_number(a->expected);
+    row->role = !method                         ? KVA_ROW_REFERENCE
+                : a->ok < a->expected || !a->ok ? KVA_ROW_INCOMPLETE
+                                                : KVA_ROW_PLAIN;
+}
+
+static bool same_budget(const struct kva_arm *x, const struct kva_arm *y)
+{
+    return x->role == y->role && x->budget == y->budget &&
+           strcmp(x->budget_kind, y->budget_kind) == 0;
+}
+
+/* ---- notes ---- */
+
+static void task_list(const struct kva_board *b, bool below, struct kva_buf *out)
+{
+    bool any = false;
+
+    for (int t = 0; t < b->n_task; t++)
+        if (b->below[t] == below) {
+            kva_buf_printf(out, "%s%s", any ? ", " : "", b->task_label[t]);
+            any = true;
+        }
+}
+
+static void floor_notes(struct kva_report *r, struct kva_tab *t,
+                        const struct kva_board *b)
+{
+    for (int k = 0; k < b->n_task; k++) {
+        if (b->below[k])
+            kva_tab_note(
+                r, t,
+                "below floor: %s. Dense scores %.1f, its lower bound %.1f is not above "
+                "the guess floor %.1f%s: the task says nothing about eviction and is "
+                "in no mean and no rank.",
+                b->task_label[k], 100 * b->dense_score[k], 100 * b->dense_lo[k],
+                100 * b->floor[k],
+                b->blind_score[k] >= b->floor[k] && b->floor[k] > 0
+                    ? " (measured without context)"
+                    : "");
+        else if (b->no_dense[k])
+            kva_tab_note(r, t, "no dense outcome of %s: retention and ranks are n/a.",
+                         b->task_label[k]);
+    }
+}
+
+/* What exists, what is shown where, and what is not shown and why. Returns false when the
+ * parts do not add up to the whole. */
+struct tally {
+    int exist, ranked, unranked[KVA_UNRANKED_N], plain, incomplete, reference, below;
+};
+
+static void count_cells(const struct kva_board *b, struct tally *n)
+{
+    memset(n, 0, sizeof *n);
+    for (int k = 0; k < b->n_arm; k++)
+        for (int t = 0; t < b->n_task; t++) {
+            const struct kva_arm *a = &b->arm[k];
+
+            if (a->cell[t] < 0)
+                continue;
+            n->exist++;
+            if (b->below[t] && b->n_used > 0)
+                n->below++;
+            else if (a->role != KVA_ARM_METHOD)
+                n->reference++;
+            else if (a->unranked != KVA_RANKED)
+                n->unranked[a->unranked]++;
+            else if (a->rank)
+                n->ranked++;
+            else if (b->ranks)
+                n->incomplete++;
+            else
+                n->plain++;
+        }
+}
+
+static enum kva_status count_note(struct kva_report *r, struct kva_tab *t,
+                                  const struct kva_board *b, struct kva_error *err)
+{
+    struct tally n;
+    struct kva_buf s;
+    int sum, shown;
+
+    count_cells(b, &n);
+    shown = n.ranked + n.plain + n.incomplete + n.reference;
+    sum = shown + n.below;
+    kva_buf_init(&s, 0);
+    kva_buf_printf(&s, "%d cells exist, %d shown above", n.exist, shown);
+    if (n.ranked)
+        kva_buf_printf(&s, ", %d ranked", n.ranked);
+    if (n.incomplete)
+        kva_buf_printf(&s, ", %d incomplete", n.incomplete);
+    if (n.plain)
+        kva_buf_printf(&s, ", %d not ranked in this class", n.plain);
+    if (n.reference)
+        kva_buf_printf(&s, ", %d reference", n.reference);
+    kva_buf_printf(&s, "; %d not shown", n.exist - shown);
+    if (n.below)
+        kva_buf_printf(&s, ", %d below floor", n.below);
+    for (int u = 1; u < KVA_UNRANKED_N; u++) {
+        sum += n.unranked[u];
+        if (n.unranked[u])
+            kva_buf_printf(&s, ", %d %s", n.unranked[u], KVA_UNRANKED_TEXT[u]);
+    }
+    kva_buf_putc(&s, '.');
+    if (sum != n.exist || s.failed) {
+        kva_buf_release(&s);
+        return KVA_FAIL(err, KVA_EINVALID, "%s: %d cells exist but %d are accounted for",
+                        b->title, n.exist, sum);
+    }
+    kva_tab_note(r, t, "%s", s.data);
+    kva_buf_release(&s);
+    return KVA_OK;
+}
+
+static void sample_notes(struct kva_report *r, struct kva_tab *t,
+                         const struct kva_board *b)
+{
+    int n = 0;
+    double worst = 0;
+
+    for (int k = 0; k < b->n_method; k++) {
+        int per;
+
+        if (b->arm[k + (b->dense == 0)].role != KVA_ARM_METHOD)
+            continue;
+        per = b->arm[k + (b->dense == 0)].ok;
+        n = n == 0 || (per && per < n) ? per : n;
+        if (b->arm[k + (b->dense == 0)].mde > worst)
+            worst = b->arm[k + (b->dense == 0)].mde;
+    }
+    if (n > 0 && n < 100 && worst > 0)
+        kva_tab_note(
+            r, t,
+            "few samples: with n = %d, differences to dense below about %.0f points "
+            "cannot be told from chance; tied ranks are what the data allow.",
+            n, ceil(100 * worst));
+    else if (n > 0 && n < 30)
+        kva_tab_note(r, t, "few samples: n = %d; tied ranks are what the data allow.", n);
+}
+
+static void leader_notes(struct kva_report *r, struct kva_tab *t,
+                         const struct kva_board *b)
+{
+    struct kva_buf s;
+
+    kva_buf_init(&s, 0);
+    if (b->n_task > 1 && b->n_used > 0) {
+        task_list(b, false, &s);
+        if (!s.failed)
+            kva_tab_note(r, t, "score: unweighted mean of %d tasks: %s.", b->n_used,
+                         s.data);
+        r->nomem |= s.failed;
+    }
+    kva_buf_release(&s);
+    floor_notes(r, t, b);
+    if (!b->ranks)
+        kva_tab_note(
+            r, t,
+            b->oracle ? "oracle methods are never ranked beside others."
+                      : "these rows hold the bytes of the full cache or more; they are "
+                        "never ranked beside physical ones.");
+    for (int k = 0; k < b->n_arm; k++)
+        if (b->arm[k].role == KVA_ARM_METHOD && b->arm[k].n_alone == 0) {
+            kva_tab_note(r, t,
+                         "not measured: TTFT, decode speed and peak come only from cells "
+                         "that ran alone (suite key perf).");
+            break;
+        }
+    sample_notes(r, t, b);
+}
+
+/* ---- tables ---- */
+
+static struct kva_tab *make_tab(struct kva_report *r, const struct kva_board *b,
+                                const char *suffix, int view)
+{
+    struct kva_tab *t = kva_tab_add(
+        r, kva_arena_printf(&r->arena, "%s%s", b->slug, suffix), view, LEADER, N_COLS);
+
+    if (t) {
+        t->heading = b->title;
+        t->model = b->model;
+        t->klass = b->oracle ? "oracle" : b->enforce;
+    }
+    return t;
+}
+
+static enum kva_status leader_table(struct kva_report *r, const struct kva_board *b,
+                                    int view, struct kva_error *err)
+{
+    struct kva_tab *t = make_tab(r, b, "", view);
+    const struct kva_arm *last = NULL;
+    int unranked = 0;
+
+    for (int k = 0; t && k < b->n_arm; k++) {
+        const struct kva_arm *a = &b->arm[k];
+        struct kva_row *row;
+
+        if (a->unranked != KVA_RANKED) {
+            unranked++;
+            continue;
+        }
+        row = kva_tab_row(r, t);
+        if (!row)
+            break;
+        fill_row(r, b, a, row);
+        row->group = last && !same_budget(last, a);
+        last = a;
+    }
+    if (!t || r->nomem)
+        return KVA_FAIL(err, KVA_ENOMEM, "report: tables: out of memory");
+    t->caption = b->title;
+    leader_notes(r, t, b);
+    KVA_TRY(count_note(r, t, b, err));
+    if (unranked == 0)
+        return KVA_OK;
+    t = make_tab(r, b, "-unranked", view);
+    for (int k = 0; t && k < b->n_arm; k++) {
+        struct kva_row *row;
+
+        if (b->arm[k].unranked == KVA_RANKED)
+            continue;
+        row = kva_tab_row(r, t);
+        if (!row)
+            break;
+        fill_row(r, b, &b->arm[k], row);
+        row->role = KVA_ROW_PLAIN;
+    }
+    if (!t || r->nomem)
+        return KVA_FAIL(err, KVA_ENOMEM, "report: tables: out of memory");
+    t->caption = kva_arena_printf(&r->arena, "Not ranked: %s", b->title);
+    for (int u = 1; u < KVA_UNRANKED_N; u++) {
+        int n = 0;
+
+        for (int k = 0; k < b->n_arm; k++)
+            n += b->arm[k].unranked == (enum kva_unranked)u;
+        if (n)
+            kva_tab_note(r, t, "%d row%s not ranked: %s.", n, n == 1 ? "" : "s",
+                         KVA_UNRANKED_TEXT[u]);
+    }
+    return KVA_OK;
+}
+
+enum kva_status kva_tables_build(struct kva_report *r, const struct kva_data *d,
+                                 const struct kva_cells *c, struct kva_error *err)
+{
+    for (int i = 0; i < r->n_board; i++)
+        if (!r->board[i].single)
+            KVA_TRY(leader_table(r, &r->board[i], KVA_VIEW_LEADERBOARD, err));
+    for (int i = 0; i < r->n_board; i++)
+        if (r->board[i].single)
+            KVA_TRY(leader_table(r, &r->board[i], KVA_VIEW_TASKS, err));
+    KVA_TRY(kva_views_build(r, d, c, err));
+    KVA_TRY(kva_about_build(r, d, c, err));
+    if (r->nomem)
+        return KVA_FAIL(err, KVA_ENOMEM, "report: tables: out of memory");
+    return KVA_OK;
+}
