@@ -101,7 +101,7 @@ static enum kva_status to_outcome(const struct writer *w, const struct kva_resul
 {
     memset(o, 0, sizeof *o);
     o->cell_id = w->plan->cells[r->cell].cell_id;
-    o->sample_id = w->sample_id[r->unit] != NULL ? w->sample_id[r->unit][r->question] : 0;
+    o->sample_id = w->sample_id[r->unit][r->question];
     o->run_id = w->run_id;
     o->rep = r->rep;
     o->status = r->status;
@@ -176,22 +176,33 @@ static bool is_perf(const struct kva_result *r)
     return r->has_memory && r->memory.exec == KVA_EXEC_ALONE;
 }
 
+static bool has_sample(const struct writer *w, const struct kva_result *r)
+{
+    return w->sample_id[r->unit] != NULL && w->sample_id[r->unit][r->question] != 0;
+}
+
 static enum kva_status on_results(void *ctx, const struct kva_result *r, int n,
                                   struct kva_error *err)
 {
     struct writer *w = ctx;
     struct kva_db_outcome *o = kva_calloc((size_t)n, sizeof *o);
     struct out_parts *parts = kva_calloc((size_t)n, sizeof *parts);
-    int stored = 0;
+    int stored = 0, k = 0;
     enum kva_status rc = KVA_OK;
 
     if (o == NULL || parts == NULL) {
         rc = KVA_FAIL(err, KVA_ENOMEM, "%d outcomes", n);
         goto out;
     }
+    /* a unit that failed before it named its samples has nothing to store under: it is
+     * counted, and to do again in the next run */
     for (int i = 0; i < n; i++)
-        KVA_GO(to_outcome(w, &r[i], is_perf(&r[i]), &o[i], &parts[i], err));
-    KVA_GO(kva_db_put_outcomes(w->db, o, n, &stored, err));
+        if (has_sample(w, &r[i])) {
+            KVA_GO(to_outcome(w, &r[i], is_perf(&r[i]), &o[k], &parts[i], err));
+            k++;
+        }
+    if (k > 0)
+        KVA_GO(kva_db_put_outcomes(w->db, o, k, &stored, err));
     w->stored += stored;
     for (int i = 0; i < n; i++) {
         count(w, &r[i], is_perf(&r[i]));

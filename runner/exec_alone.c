@@ -163,8 +163,9 @@ static void timing_fill(struct alone *a, struct kva_db_timing *t)
         sum += a->rc.step_ns[i];
     qsort(a->rc.step_ns, (size_t)n, sizeof *a->rc.step_ns, by_ns);
     t->decode_ns = (int64_t)sum;
-    t->decode_p50_ns = (int64_t)a->rc.step_ns[n / 2];
-    t->decode_p99_ns = (int64_t)a->rc.step_ns[(n - 1) * 99 / 100];
+    /* nearest rank, ceil(q * n) */
+    t->decode_p50_ns = (int64_t)a->rc.step_ns[(n + 1) / 2 - 1];
+    t->decode_p99_ns = (int64_t)a->rc.step_ns[(99 * n + 99) / 100 - 1];
 }
 
 enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job,
