@@ -94,6 +94,66 @@ static void naive(const struct call *t, float *out)
         }
 }
 
+/* fixed tree over sixteen lanes */
+static float tree(const float *p)
+{
+    float t[16];
+
+    for (int i = 0; i < 16; i++)
+        t[i] = p[i] + p[i + 16];
+    for (int half = 8; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            t[i] = t[i] + t[i + half];
+    return t[0];
+}
+
+/* The definition of tier f32 for one row and head, an entry at a time: pages in slot
+ * order, one accumulator per output, a running maximum per page. */
+static void defined(const struct call *t, int row, int h, float *out)
+{
+    const struct kva_attn *a = &t->a;
+    const struct kva_kv_view *v = a->kv;
+    int kh = h / (a->heads / v->kv_heads);
+    const float *q = a->q + (size_t)row * a->q_stride + h * v->dim_k;
+    float m = -INFINITY, l = 0;
+
+    memset(out, 0, (size_t)v->dim_v * sizeof *out);
+    for (int first = 0; first < v->len[kh]; first += KVA_PAGE) {
+        float s[KVA_PAGE], p[KVA_PAGE] = {0}, top = -INFINITY;
+        bool seen[KVA_PAGE] = {false};
+
+        for (int j = 0; j < KVA_PAGE && first + j < v->len[kh]; j++) {
+            if (*cache_pos(&t->c, kh, first + j) > a->pos[row] ||
+                !cache_live(&t->c, kh, first + j))
+                continue;
+            seen[j] = true;
+            s[j] = 0.0f;
+            for (int d = 0; d < v->dim_k; d++)
+                s[j] = fmaf(q[d], cache_get(&t->c, false, kh, first + j, d), s[j]);
+            s[j] *= a->scale;
+            top = s[j] > top ? s[j] : top;
+        }
+        if (top > m) {
+            float alpha = kva_expf(m - top);
+
+            m = top;
+            l *= alpha;
+            for (int d = 0; d < v->dim_v; d++)
+                out[d] *= alpha;
+        }
+        for (int j = 0; j < KVA_PAGE; j++) {
+            if (!seen[j])
+                continue;
+            p[j] = kva_expf(s[j] - m);
+            for (int d = 0; d < v->dim_v; d++)
+                out[d] = fmaf(p[j], cache_get(&t->c, true, kh, first + j, d), out[d]);
+        }
+        l += tree(p);
+    }
+    for (int d = 0; d < v->dim_v; d++)
+        out[d] = l > 0 ? out[d] * (1.0f / l) + 0.0f : 0.0f;
+}
+
 static float *attend_with(struct call *t, const char *numerics, const char *isa,
                           int threads)
 {
@@ -146,6 +206,33 @@ static void every_shape_is_softmax_attention_with_the_same_bits_everywhere(void 
             check_all(&t, 2e-7, 4e-6);
             call_free(&t);
         }
+}
+
+static void every_bit_is_the_one_the_definition_gives(void **state)
+{
+    struct kva_rng r = {10};
+
+    (void)state;
+    for (int i = 0; i < COUNT(shapes); i++) {
+        struct call t;
+        const struct shape *s = &shapes[i];
+        float want[1024], *out;
+
+        call_make(&t, &r, s, 9, s->len[0] * s->gap - 12, 1);
+        for (int n = 0; n < 9 && s->len[0] > 8; n++)
+            cache_swap(&t.c, 0, n, s->len[0] - 1 - 2 * n > n ? s->len[0] - 1 - 2 * n : n);
+        cache_masked(&t.c);
+        cache_kill(&t.c, 0, s->len[0] / 2);
+        out = attend_with(&t, "f32", NULL, 1);
+        for (int row = 0; row < 9; row++)
+            for (int h = 0; h < t.a.heads; h++) {
+                defined(&t, row, h, want);
+                assert_true(same_bits(out + (size_t)row * t.a.out_stride + h * s->dim_v,
+                                      want, (size_t)s->dim_v));
+            }
+        free(out);
+        call_free(&t);
+    }
 }
 
 static void a_long_run_of_rows_is_cut_without_changing_bits(void **state)
@@ -372,6 +459,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_shape_is_softmax_attention_with_the_same_bits_everywhere),
+        cmocka_unit_test(every_bit_is_the_one_the_definition_gives),
         cmocka_unit_test(a_long_run_of_rows_is_cut_without_changing_bits),
         cmocka_unit_test(unsorted_slots_and_masked_entries_are_handled),
         cmocka_unit_test(a_row_alone_equals_the_row_inside_a_call),
