@@ -58,7 +58,7 @@ struct kva_model_part {
 struct kva_model_entry {
     const char *name, *kind, *file, *sha256, *licence, *chat, *note;
     int64_t bytes;
-    const struct kva_model_part *parts; /* joined in order */
+    struct kva_model_part *parts; /* joined in order */
     int n_parts;
 };
 /* Parsed once, owned by the process. KVA_EFORMAT when the manifest is damaged. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* plan.h - from a suite file to cells, units of work and what is left to do.
  *
- * suite.c reads the JSON (reports.md 8.1 in the form of ruling R22) and reports every error of the
- * file with line, column and JSON pointer. plan.c opens models and tasks, expands cells, computes
- * digests and groups the work into units: one (model, context) with one or more questions and all
- * cells that want it. Everything is owned by the plan. */
+ * suite.c reads the JSON (reports.md 8.1 in the form of ruling R22) and reports every
+ * error of the file with line, column and JSON pointer. plan.c opens models and tasks,
+ * expands cells, computes digests and groups the work into units: one (model, context)
+ * with one or more questions and all cells that want it. Everything is owned by the plan.
+ */
 #ifndef KVA_PLAN_H
 #define KVA_PLAN_H
 
@@ -18,16 +19,19 @@ enum kva_visibility { KVA_AGNOSTIC, KVA_AWARE, KVA_FULL };
 const char *kva_enforce_name(enum kva_enforce e);
 const char *kva_visibility_name(enum kva_visibility v);
 
-/* ---- suite: what the file says, nothing opened yet --------------------------------------------- */
+/* ---- suite: what the file says, nothing opened yet
+ * --------------------------------------------- */
 
 struct kva_suite_model {
-    char *id;   /* as written: "builtin:retrieval", a name of configs/models.json, or a path */
+    char *id; /* as written: "builtin:retrieval", a name of configs/models.json, or a path
+               */
     char *path; /* what kva_model_open takes, when it can be found; else NULL */
     char *chat; /* family or NULL */
-    char *why_missing; /* message naming where it was looked for and `kvaudit fetch NAME` */
+    char *
+        why_missing; /* message naming where it was looked for and `kvaudit fetch NAME` */
 };
 struct kva_suite_task {
-    char *id;   /* "ruler/niah_single_1@512" */
+    char *id; /* "ruler/niah_single_1@512" */
     struct kva_task_opts opts;
     char *profile;
 };
@@ -45,52 +49,64 @@ struct kva_suite_cell {
     uint64_t seed;
 };
 struct kva_suite {
-    char *path, *name, *text; /* text: the resolved suite as canonical JSON, --set applied */
-    char *note;               /* "label" of the file, e.g. "short" */
-    struct kva_suite_model *models; int n_models;
-    struct kva_suite_task *tasks; int n_tasks;
-    struct kva_suite_cell *cells; int n_cells;
+    char *path, *name,
+        *text;  /* text: the resolved suite as canonical JSON, --set applied */
+    char *note; /* "label" of the file, e.g. "short" */
+    struct kva_suite_model *models;
+    int n_models;
+    struct kva_suite_task *tasks;
+    int n_tasks;
+    struct kva_suite_cell *cells;
+    int n_cells;
     int duplicates_dropped;
-    int *excluded; int n_excluded; /* cells removed by each `exclude` object */
-    int limit;                     /* --limit, 0: none */
+    int *excluded;
+    int n_excluded; /* cells removed by each `exclude` object */
+    int limit;      /* --limit, 0: none */
     struct kva_arena arena;
 };
 struct kva_suite_opts {
-    const char *const *set; int n_set;   /* "defaults.n=10", "methods=keydiff" */
-    const char *const *only; int n_only; /* "model=smol*,method=snap*" */
-    int limit;                           /* 0: none */
+    const char *const *set;
+    int n_set; /* "defaults.n=10", "methods=keydiff" */
+    const char *const *only;
+    int n_only; /* "model=smol*,method=snap*" */
+    int limit;  /* 0: none */
 };
-/* All errors of the file are written to `report` (one line each, FILE:LINE:COL: POINTER: message), then
- * KVA_EINVALID. */
-enum kva_status kva_suite_load(const char *path, const struct kva_suite_opts *opts, struct kva_suite *s,
-                               struct kva_buf *report, struct kva_error *err);
+/* All errors of the file are written to `report` (one line each, FILE:LINE:COL: POINTER:
+ * message), then KVA_EINVALID. */
+enum kva_status kva_suite_load(const char *path, const struct kva_suite_opts *opts,
+                               struct kva_suite *s, struct kva_buf *report,
+                               struct kva_error *err);
 /* The same from text; `dir` resolves relative paths. */
 enum kva_status kva_suite_parse(const char *text, const char *name, const char *dir,
                                 const struct kva_suite_opts *opts, struct kva_suite *s,
                                 struct kva_buf *report, struct kva_error *err);
 void kva_suite_release(struct kva_suite *s);
 
-/* Where models live: configs/models.json of the installation or the source tree, then the cache. */
-enum kva_status kva_models_resolve(const char *id, const char *dir, char **path, char **chat,
-                                   struct kva_arena *arena, struct kva_error *err);
+/* Where models live: configs/models.json of the installation or the source tree, then the
+ * cache. */
+enum kva_status kva_models_resolve(const char *id, const char *dir, char **path,
+                                   char **chat, struct kva_arena *arena,
+                                   struct kva_error *err);
 
-/* ---- plan ---------------------------------------------------------------------------------------- */
+/* ---- plan
+ * ----------------------------------------------------------------------------------------
+ */
 
 struct kva_cell {
-    int model, task;            /* indexes into the plan */
+    int model, task; /* indexes into the plan */
     char *method_id;
-    struct kva_method method;   /* dense and blind included */
+    struct kva_method method; /* dense and blind included */
     struct kva_budget budget;
     struct kva_schedule schedule;
     enum kva_enforce enforce;
     enum kva_visibility visibility;
-    char *numerics;             /* "f32", "ref" */
+    char *numerics; /* "f32", "ref" */
     enum kva_type kv;
     int n, reps, perf, max_attempts;
     uint64_t seed;
     uint8_t digest[32], dense_key[32], method_digest[32];
     char *slug, *spec_json, *params_json;
-    int64_t cell_id;            /* set when the rows were written */
+    int64_t cell_id; /* set when the rows were written */
 };
 struct kva_plan_model {
     struct kva_suite_model *suite;
@@ -102,9 +118,9 @@ struct kva_plan_model {
 struct kva_plan_task {
     struct kva_suite_task *suite;
     struct kva_task *task;
-    int model;                  /* lengths are fitted with this model's tokenizer */
+    int model; /* lengths are fitted with this model's tokenizer */
     uint8_t digest[32];
-    char *gen_json;             /* with tokenizer, chat family and profile */
+    char *gen_json; /* with tokenizer, chat family and profile */
     int64_t task_id;
 };
 /* Counting and mapping through a model's tokenizer and chat split. */
@@ -112,7 +128,8 @@ struct kva_tok_model {
     const struct kva_model *model;
     char id[80];
 };
-void kva_tok_api_model(struct kva_tok_model *tm, const struct kva_model *m, struct kva_tok_api *api);
+void kva_tok_api_model(struct kva_tok_model *tm, const struct kva_model *m,
+                       struct kva_tok_api *api);
 
 /* One job inside a unit: cell x question (x rep). perf: run it alone and time it. */
 struct kva_job {
@@ -121,32 +138,38 @@ struct kva_job {
 };
 struct kva_unit {
     int model, task;
-    int numerics;               /* index into kva_plan_model.open */
+    int numerics; /* index into kva_plan_model.open */
     enum kva_type kv;
-    int *idx;                   /* sample indexes: questions of one context */
+    int *idx; /* sample indexes: questions of one context */
     int n_idx;
-    struct kva_job *jobs;       /* what is left to do, shared ones first */
+    struct kva_job *jobs; /* what is left to do, shared ones first */
     int n_jobs;
-    double cost;                /* reports.md 9.2, for balance and ETA */
+    double cost; /* reports.md 9.2, for balance and ETA */
 };
 struct kva_plan {
     struct kva_suite *suite;
-    struct kva_plan_model *models; int n_models;
-    struct kva_plan_task *tasks; int n_tasks;
-    struct kva_cell *cells; int n_cells;
-    struct kva_unit *units; int n_units;   /* sample-major order; only units with jobs */
-    int64_t n_planned, n_done, n_retriable, n_todo, n_perf_todo; /* outcomes (and perf runs) */
+    struct kva_plan_model *models;
+    int n_models;
+    struct kva_plan_task *tasks;
+    int n_tasks;
+    struct kva_cell *cells;
+    int n_cells;
+    struct kva_unit *units;
+    int n_units; /* sample-major order; only units with jobs */
+    int64_t n_planned, n_done, n_retriable, n_todo,
+        n_perf_todo; /* outcomes (and perf runs) */
     struct kva_arena arena;
 };
-/* Opens models and tasks, expands, subtracts what `db` (may be NULL) already has. A missing model file
- * is KVA_EIO with the fetch hint. threads: inside one step. */
-enum kva_status kva_plan_new(struct kva_suite *s, struct kva_db *db, int threads, struct kva_plan *p,
-                             struct kva_error *err);
+/* Opens models and tasks, expands, subtracts what `db` (may be NULL) already has. A
+ * missing model file is KVA_EIO with the fetch hint. threads: inside one step. */
+enum kva_status kva_plan_new(struct kva_suite *s, struct kva_db *db, int threads,
+                             struct kva_plan *p, struct kva_error *err);
 void kva_plan_release(struct kva_plan *p);
 /* Inserts model, method, task and cell rows and the plan of a run. */
-enum kva_status kva_plan_write(struct kva_plan *p, struct kva_db *db, int64_t run_id, struct kva_error *err);
-/* Human dry run (cells, outcomes, estimate) or its JSON. */
-enum kva_status kva_plan_print(const struct kva_plan *p, struct kva_db *db, bool json, struct kva_buf *out,
+enum kva_status kva_plan_write(struct kva_plan *p, struct kva_db *db, int64_t run_id,
                                struct kva_error *err);
+/* Human dry run (cells, outcomes, estimate) or its JSON. */
+enum kva_status kva_plan_print(const struct kva_plan *p, struct kva_db *db, bool json,
+                               struct kva_buf *out, struct kva_error *err);
 
 #endif

@@ -66,26 +66,47 @@ static enum kva_status read_entry(json_t *o, struct kva_model_entry *e,
     return KVA_OK;
 }
 
-enum kva_status kva_models_known(const struct kva_model_entry **entries, size_t *n,
-                                 struct kva_error *err)
+static void forget(void)
+{
+    for (size_t i = 0; known.entries && i <= known.n; i++)
+        free(known.entries[i].parts);
+    free(known.entries);
+    json_decref(known.root);
+    known.entries = NULL;
+    known.root = NULL;
+    known.n = 0;
+}
+
+static enum kva_status read_manifest(struct kva_error *err)
 {
     json_t *list;
     json_error_t je;
 
+    known.root =
+        json_loadb(kva_models_json, (size_t)(kva_models_json_end - kva_models_json),
+                   JSON_REJECT_DUPLICATES, &je);
+    if (!known.root)
+        return KVA_FAIL(err, KVA_EFORMAT, "models.json:%d:%d: %s", je.line, je.column,
+                        je.text);
+    list = json_object_get(known.root, "models");
+    known.entries = kva_calloc(json_array_size(list) + 1, sizeof known.entries[0]);
+    if (!known.entries)
+        return KVA_FAIL(err, KVA_ENOMEM, "out of memory");
+    for (; known.n < json_array_size(list); known.n++)
+        KVA_TRY(read_entry(json_array_get(list, known.n), &known.entries[known.n], err));
+    return KVA_OK;
+}
+
+enum kva_status kva_models_known(const struct kva_model_entry **entries, size_t *n,
+                                 struct kva_error *err)
+{
     if (!known.read) {
-        known.root =
-            json_loadb(kva_models_json, (size_t)(kva_models_json_end - kva_models_json),
-                       JSON_REJECT_DUPLICATES, &je);
-        if (!known.root)
-            return KVA_FAIL(err, KVA_EFORMAT, "models.json:%d:%d: %s", je.line, je.column,
-                            je.text);
-        list = json_object_get(known.root, "models");
-        known.entries = kva_calloc(json_array_size(list) + 1, sizeof known.entries[0]);
-        if (!known.entries)
-            return KVA_FAIL(err, KVA_ENOMEM, "out of memory");
-        for (known.n = 0; known.n < json_array_size(list); known.n++)
-            KVA_TRY(
-                read_entry(json_array_get(list, known.n), &known.entries[known.n], err));
+        enum kva_status rc = read_manifest(err);
+
+        if (rc != KVA_OK) {
+            forget();
+            return rc;
+        }
         known.read = true;
     }
     *entries = known.entries;

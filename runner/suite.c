@@ -210,7 +210,7 @@ static void read_model(struct sx *x, json_t *v, const char *ptr)
     if (rc == KVA_EIO)
         m->why_missing = kva_sx_str(x, err.text);
     else if (rc != KVA_OK)
-        kva_sx_bad(x, at, false, "%s", err.text);
+        kva_sx_bad_because(x, at, &err);
     if (m->chat && !kva_chat_by_name(m->chat)) {
         const char *near = kva_nearest(m->chat, kva_chat_names());
 
@@ -270,7 +270,7 @@ static void read_method(struct sx *x, json_t *v, const char *ptr)
         if (kva_method_parse(m->text, &sched, &parsed, &err) != KVA_OK) {
             if (x->schedules.n > 1)
                 kva_context(&err, "schedule %s", x->schedules.v[i]);
-            kva_sx_bad(x, at, false, "%s", err.text);
+            kva_sx_bad_because(x, at, &err);
             break;
         }
         m->spec[i] = kva_sx_str(x, parsed.spec);
@@ -297,10 +297,8 @@ static void add_task(struct sx *x, const char *id, const struct kva_suite_task *
     rc = kva_task_open(id, &t->opts, &opened, &err);
     if (rc == KVA_OK)
         kva_task_close(opened);
-    else if (rc == KVA_ENOMEM)
-        x->nomem = true;
     else
-        kva_sx_bad(x, ptr, false, "%s", err.text);
+        kva_sx_bad_because(x, ptr, &err);
     x->s->n_tasks++;
 }
 
@@ -456,7 +454,7 @@ static struct sx_axis read_axis(struct sx *x, const char *key, const char *def,
             struct kva_error err = {0};
 
             if (kva_schedule_parse(a.v[i], &s, &err) != KVA_OK)
-                kva_sx_bad(x, ptr, false, "%s", err.text);
+                kva_sx_bad_because(x, ptr, &err);
             continue;
         }
         for (int k = 0; known[k]; k++)

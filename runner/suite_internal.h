@@ -81,6 +81,8 @@ struct sx {
 /* ---- suite_values.c ---- */
 void kva_sx_bad(struct sx *x, const char *ptr, bool at_key, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* What another module found wrong with the value. */
+void kva_sx_bad_because(struct sx *x, const char *ptr, const struct kva_error *why);
 /* An error in a command line argument: "--only X: ..." */
 void kva_sx_bad_arg(struct sx *x, const char *option, const char *arg, const char *fmt,
                     ...) __attribute__((format(printf, 4, 5)));

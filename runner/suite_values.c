@@ -62,6 +62,14 @@ void kva_sx_bad(struct sx *x, const char *ptr, bool at_key, const char *fmt, ...
     add_error(x, line, col, &text);
 }
 
+void kva_sx_bad_because(struct sx *x, const char *ptr, const struct kva_error *why)
+{
+    if (why->code == KVA_ENOMEM)
+        x->nomem = true;
+    else
+        kva_sx_bad(x, ptr, false, "%s", why->text);
+}
+
 void kva_sx_bad_arg(struct sx *x, const char *option, const char *arg, const char *fmt,
                     ...)
 {

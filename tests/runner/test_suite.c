@@ -343,6 +343,28 @@ static void positions_count_lines_characters_and_escaped_keys(void **state)
     kva_jsonpos_release(&p);
 }
 
+static void every_allocation_may_fail(void **state)
+{
+    const char *const set[] = {"defaults.n=3"}, *const only[] = {"method=keydiff"};
+    struct kva_suite_opts o = {.set = set, .n_set = 1, .only = only, .n_only = 1};
+    enum kva_status rc = KVA_ENOMEM;
+    long at = 0;
+
+    (void)state;
+    while (rc == KVA_ENOMEM) {
+        struct kva_suite s;
+        struct kva_buf report;
+
+        kva_alloc_fail_at(++at);
+        rc = parse(SMALL, &o, &s, &report);
+        kva_alloc_fail_at(0);
+        kva_suite_release(&s);
+        kva_buf_release(&report);
+    }
+    assert_int_equal(rc, KVA_OK);
+    assert_true(at > 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +378,7 @@ int main(void)
         cmocka_unit_test(shipped_suites_are_valid),
         cmocka_unit_test(known_models_resolve_to_the_cache_or_say_how_to_get_them),
         cmocka_unit_test(positions_count_lines_characters_and_escaped_keys),
+        cmocka_unit_test(every_allocation_may_fail),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
