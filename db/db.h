@@ -242,7 +242,8 @@ enum kva_status kva_db_unit_rate(struct kva_db *, const uint8_t model[32],
                                  const uint8_t *task, double *ns, struct kva_error *);
 
 /* What is there for a cell and sample: 0 nothing, 1 terminal (ok, truncated, skipped), 2
- * failed (retry while attempts < max). has_perf: an ALONE timing row exists. Digests,
+ * failed (retry while attempts < max). has_perf: an ALONE timing row exists, or
+ * there is nothing to time (truncated, skipped). Digests,
  * because ids may not exist yet. */
 struct kva_db_state {
     int state, attempts;
