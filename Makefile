@@ -116,6 +116,11 @@ test: $(O)/kvaudit $(TEST_BINS)
 golden: $(TEST_BINS)
 	$(Q)KVA_GOLDEN=1 B=$(B) KVAUDIT=$(B)/kvaudit tests/run.sh fast; git --no-pager diff --stat tests/golden
 
+# ---- fuzz: the corpus programs, each for FUZZ_SECONDS (60); make fuzz SAN=address,undefined
+FUZZ_BINS := $(filter $(B)/tests/fuzz/%,$(TEST_BINS))
+fuzz: $(FUZZ_BINS)
+	$(Q)for t in $(FUZZ_BINS); do FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $$t || exit 1; done
+
 lint: $(LIBS)
 	$(Q)B=$(B) tests/lint.sh
 
@@ -178,6 +183,7 @@ help:
 	@echo "make bench         speed and memory table; PEERS=1 measures the peers beside it"
 	@echo "make lint, format  include direction, symbols, banned calls, formatting; rewrite"
 	@echo "make check         lint, test, fast tests under sanitizers"
+	@echo "make fuzz          stored and random inputs, FUZZ_SECONDS=60 each; SAN=address,undefined"
 	@echo "make install       PREFIX, DESTDIR: program, manual page, completion, configs"
 	@echo "make coverage, dist, clean"
 	@echo "O=DIR object directory, V=1 show commands"

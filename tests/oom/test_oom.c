@@ -1,0 +1,722 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* test_oom.c - out of memory everywhere: of each operation the first, second, third, ...
+ * allocation fails until none is left to fail.
+ *
+ * Each time the answer is KVA_ENOMEM with a message, nothing is leaked (heap in use
+ * before and after; under the address sanitizer its leak check after every try), and what
+ * succeeds is right. What a failure must leave usable is used afterwards. */
+#include "tests/db/fixture.h"
+
+#include "methods/method.h"
+#include "metrics/metric.h"
+#include "models/model.h"
+#include "tasks/task.h"
+
+#include <malloc.h>
+#include <math.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+#define LEAKED() (__lsan_do_recoverable_leak_check() != 0)
+#define IN_USE() ((size_t)0)
+#elif defined(__SANITIZE_THREAD__)
+#define LEAKED() false
+#define IN_USE() ((size_t)0)
+#else
+#define LEAKED()    false
+#define IN_USE()    (mallinfo2().uordblks + mallinfo2().hblkhd)
+#define COUNTS_HEAP 1
+#endif
+
+enum { PAGES = 4096, TOKENS = 40, MOST = 20000 };
+
+/* One operation from nothing to nothing: makes, checks and frees. */
+typedef enum kva_status (*operation)(void *ctx, struct kva_error *err);
+
+static void quiet(enum kva_log_level level, const char *text, void *ctx)
+{
+    (void)level;
+    (void)text;
+    (void)ctx;
+}
+
+/* True when the n-th allocation from kva_alloc_fail_at(n) on has happened. */
+static bool has_failed(long n)
+{
+    for (long i = 0; i < n; i++) {
+        void *p = kva_calloc(1, 1);
+
+        if (!p)
+            return false;
+        free(p);
+    }
+    return true;
+}
+
+/* Runs `op` once for every allocation it makes; returns how many there are. */
+static long exhaust(const char *name, operation op, void *ctx)
+{
+    struct kva_error err = {0};
+    long n;
+
+    kva_alloc_fail_at(0); /* of a test that was left early */
+    /* what is made once and kept, inside and below the program, is made here */
+    for (int i = 0; i < 2; i++)
+        if (op(ctx, &err) != KVA_OK)
+            fail_msg("%s, with all memory: %s", name, err.text);
+    for (n = 1; n <= MOST; n++) {
+        size_t before = IN_USE(), after;
+        enum kva_status rc;
+        bool failed;
+
+        memset(&err, 0, sizeof err);
+        kva_alloc_fail_at(n);
+        rc = op(ctx, &err);
+        failed = has_failed(n);
+        kva_alloc_fail_at(0);
+        after = IN_USE();
+        if (LEAKED() || after > before)
+            fail_msg("%s: a failure of allocation %ld leaks %zu bytes (%s)", name, n,
+                     after - before, err.text);
+        if (!failed) {
+            if (rc != KVA_OK)
+                fail_msg("%s: %s", name, err.text);
+            break;
+        }
+        if (rc == KVA_OK)
+            fail_msg("%s: nobody noticed that allocation %ld failed", name, n);
+        if (rc != KVA_ENOMEM || err.code != rc || !err.text[0] || strchr(err.text, '\n'))
+            fail_msg("%s: allocation %ld failed and the answer is %s, \"%s\"", name, n,
+                     kva_status_name(rc), err.text);
+    }
+    assert_true(n <= MOST);
+    print_message("%-44s %5ld allocations\n", name, n - 1);
+    return n - 1;
+}
+
+/* ---- models ---- */
+
+static enum kva_status parse_gguf(void *ctx, struct kva_error *err)
+{
+    const struct kva_buf *file = ctx;
+    struct kva_gguf *g = NULL;
+    struct kva_tokenizer *tok = NULL;
+    enum kva_status rc;
+
+    KVA_GO(kva_gguf_parse(file->data, file->len, "small", &g, err));
+    assert_int_equal(kva_gguf_tensors(g), 1);
+    KVA_GO(kva_tokenizer_from_gguf(g, &tok, err));
+    assert_int_equal(kva_tokenizer_size(tok), 9);
+out:
+    kva_tokenizer_free(tok);
+    kva_gguf_close(g);
+    return rc;
+}
+
+static enum kva_status write_gguf(void *ctx, struct kva_error *err)
+{
+    static const char *const tokens[] = {"t",     "h",      "e",        "th", "the",
+                                         "<|a|>", "<|a|>b", "\xc4\xa0", "a"};
+    static const int32_t types[] = {1, 1, 1, 1, 1, 3, 3, 1, 1};
+    static const char *const merges[] = {"t h", "th e"};
+    static const float x[6] = {1, 2, 3, 4, 5, 6};
+    const uint64_t ne[2] = {3, 2};
+    struct kva_buf *file = ctx;
+    struct kva_gguf_writer *w = NULL;
+    enum kva_status rc;
+
+    kva_buf_release(file);
+    KVA_GO(kva_gguf_writer_new(&w, err));
+    kva_gguf_put_str(w, "general.architecture", "llama", 5);
+    kva_gguf_put_str(w, "tokenizer.ggml.model", "gpt2", 4);
+    kva_gguf_put_str(w, "tokenizer.ggml.pre", "smollm", 6);
+    kva_gguf_put_strs(w, "tokenizer.ggml.tokens", tokens, NULL, 9);
+    kva_gguf_put_i32s(w, "tokenizer.ggml.token_type", types, 9);
+    kva_gguf_put_strs(w, "tokenizer.ggml.merges", merges, NULL, 2);
+    kva_gguf_put_u32(w, "tokenizer.ggml.eos_token_id", 5);
+    kva_gguf_put_tensor(w, "matrix", KVA_F32, ne, 2, x);
+    KVA_GO(kva_gguf_finish(w, file, err));
+out:
+    kva_gguf_writer_free(w);
+    if (rc != KVA_OK)
+        kva_buf_release(file);
+    return rc;
+}
+
+static enum kva_status write_and_drop(void *ctx, struct kva_error *err)
+{
+    enum kva_status rc = write_gguf(ctx, err);
+
+    kva_buf_release(ctx);
+    return rc;
+}
+
+static void writing_and_reading_a_model_file(void **state)
+{
+    struct kva_buf file;
+    struct kva_error err = {0};
+
+    (void)state;
+    kva_buf_init(&file, 0);
+    exhaust("gguf writer", write_and_drop, &file);
+    assert_int_equal(write_gguf(&file, &err), KVA_OK);
+    assert_true(exhaust("kva_gguf_parse, tokenizer", parse_gguf, &file) > 5);
+    kva_buf_release(&file);
+}
+
+static enum kva_status open_model(void *ctx, struct kva_error *err)
+{
+    struct kva_model *m = NULL;
+    enum kva_status rc = kva_model_open(ctx, &(struct kva_model_opts){0}, &m, err);
+
+    if (rc == KVA_OK)
+        assert_int_equal(kva_model_info(m)->head_dim > 0, 1);
+    else
+        assert_null(m);
+    kva_model_close(m);
+    return rc;
+}
+
+static void opening_a_model(void **state)
+{
+    static char tiny_llama[] = "builtin:tiny-llama", computed[] = "builtin:retrieval";
+
+    (void)state;
+    assert_true(exhaust("kva_model_open tiny-llama", open_model, tiny_llama) > 20);
+    assert_true(exhaust("kva_model_open retrieval", open_model, computed) > 5);
+}
+
+static struct kva_model *tiny, *retrieval;
+
+static int open_both(void **state)
+{
+    (void)state;
+    return kva_model_open("builtin:tiny-llama", NULL, &tiny, NULL) ||
+           kva_model_open("builtin:retrieval", NULL, &retrieval, NULL);
+}
+
+static int close_both(void **state)
+{
+    (void)state;
+    kva_model_close(tiny);
+    kva_model_close(retrieval);
+    return 0;
+}
+
+static const struct kva_session_opts session_opts = {
+    .kv = KVA_F16, .page_cap = PAGES, .q_window = 8};
+
+static void some_ids(int32_t ids[TOKENS])
+{
+    for (int i = 0; i < TOKENS; i++)
+        ids[i] = (37 * i + 11) % 251;
+}
+
+/* Keeps every other entry of each KV head. */
+static struct kva_keep half(const struct kva_kvstore *store)
+{
+    const struct kva_kvshape *shape = kva_kvstore_shape(store);
+    int heads = shape->layers * shape->kv_heads;
+    struct kva_keep keep = {.layers = shape->layers, .kv_heads = shape->kv_heads};
+
+    keep.off = calloc((size_t)heads + 1, sizeof *keep.off);
+    keep.rank = calloc((size_t)heads * TOKENS, sizeof *keep.rank);
+    for (int c = 0; c < heads; c++) {
+        keep.off[c + 1] = keep.off[c] + TOKENS / 2;
+        for (int i = 0; i < TOKENS / 2; i++)
+            keep.rank[keep.off[c] + (size_t)i] = 2 * i;
+    }
+    return keep;
+}
+
+/* New session, prefill, fork of a half, eviction in place, one token more, rewind. After
+ * a failed prefill that left the session whole, the same tokens give the same answer. */
+static enum kva_status use_session(void *ctx, struct kva_error *err)
+{
+    struct kva_model *m = ctx;
+    struct kva_session *s = NULL, *f = NULL;
+    struct kva_row last = {.target = -1}, again = {.target = -1};
+    struct kva_keep keep = {0};
+    struct kva_error check = {0};
+    int32_t ids[TOKENS];
+    static int32_t expected = -1;
+    enum kva_status rc;
+
+    some_ids(ids);
+    KVA_GO(kva_session_new(m, &session_opts, &s, err));
+    rc = kva_prefill(m, s, ids, TOKENS, 16, &last, err);
+    if (rc != KVA_OK) {
+        if (kva_session_error(s)->code == KVA_OK) {
+            kva_alloc_fail_at(0);
+            assert_int_equal(kva_session_rewind(s, 0, &check), KVA_OK);
+            assert_int_equal(kva_prefill(m, s, ids, TOKENS, 16, &again, &check), KVA_OK);
+            assert_int_equal(again.argmax, expected);
+            assert_int_equal(kva_kvstore_check(kva_session_store(s), &check), KVA_OK);
+            rc = KVA_ENOMEM;
+        }
+        goto out;
+    }
+    if (expected < 0)
+        expected = last.argmax;
+    assert_int_equal(last.argmax, expected);
+    keep = half(kva_session_store(s));
+    KVA_GO(kva_session_fork(s, &keep, &session_opts, &f, err));
+    KVA_GO(kva_kvstore_keep(kva_session_store(s), &keep, err));
+    KVA_GO(kva_kvstore_trim(kva_session_store(s), err));
+    assert_int_equal(kva_kvstore_kept_fnv(kva_session_store(s)),
+                     kva_kvstore_kept_fnv(kva_session_store(f)));
+    KVA_GO(kva_prefill(m, f, ids, 1, 0, &last, err));
+    KVA_GO(kva_prefill(m, s, ids, 1, 0, &again, err));
+    assert_int_equal(last.argmax, again.argmax);
+    KVA_GO(kva_session_rewind(s, TOKENS, err));
+    KVA_GO(kva_kvstore_check(kva_session_store(s), err));
+out:
+    kva_keep_release(&keep);
+    kva_session_free(s);
+    kva_session_free(f);
+    return rc;
+}
+
+static enum kva_status use_prompt(void *ctx, struct kva_error *err)
+{
+    static const char context[] = "The grass is green. The sky is blue. Here we go.";
+    struct kva_model *m = ctx;
+    struct kva_prompt p = {0};
+    struct kva_question q = {0};
+    struct kva_buf text;
+    enum kva_status rc;
+
+    kva_buf_init(&text, 0);
+    KVA_GO(kva_prompt_context(m, context, sizeof context - 1, &p, err));
+    KVA_GO(kva_prompt_question(m, &p, "What is green? ", "Answer:", &q, err));
+    assert_true(p.context.n > 5 && q.ids.n > 2);
+    KVA_GO(kva_tokenizer_decode(q.tok, q.ids.id, q.ids.n, &text, err));
+out:
+    kva_buf_release(&text);
+    kva_question_release(&q);
+    kva_prompt_release(&p);
+    return rc;
+}
+
+static void sessions_and_prompts(void **state)
+{
+    (void)state;
+    assert_true(exhaust("session new, prefill, fork, keep", use_session, tiny) > 10);
+    exhaust("prompt, byte-level tokenizer", use_prompt, tiny);
+    exhaust("prompt, word tokenizer", use_prompt, retrieval);
+}
+
+/* ---- methods ---- */
+
+struct decide {
+    struct kva_method method;
+    struct kva_session *session;
+    uint64_t fnv; /* of what is kept when nothing fails */
+};
+
+static enum kva_status decide(void *ctx, struct kva_error *err)
+{
+    struct decide *d = ctx;
+    struct kva_decide_in in = {.seed = 42};
+    struct kva_scores scores = {0};
+    struct kva_decision out = {0};
+    const struct kva_kvshape *shape = kva_kvstore_shape(kva_session_store(d->session));
+    uint64_t total = (uint64_t)(shape->layers * shape->kv_heads * TOKENS / 4), fnv;
+    enum kva_status rc;
+
+    kva_session_decide_in(d->session, &in);
+    in.block_len = TOKENS;
+    KVA_GO(kva_method_score(&d->method, &in, &scores, NULL, err));
+    KVA_GO(kva_method_select(&d->method, &scores, total, &out, err));
+    assert_int_equal(out.total, total);
+    fnv = kva_fnv1a64(out.keep.rank, total * sizeof *out.keep.rank);
+    if (!d->fnv)
+        d->fnv = fnv;
+    assert_true(d->fnv == fnv);
+out:
+    kva_decision_release(&out);
+    kva_scores_release(&scores);
+    return rc;
+}
+
+static void every_method_scores_and_selects(void **state)
+{
+    static const char *const specs[] = {"random",
+                                        "streaming",
+                                        "knorm",
+                                        "keydiff+adakv:norm=z",
+                                        "valuediff+global:norm=z",
+                                        "tova",
+                                        "snapkv:window=8,kernel=3+adakv",
+                                        "snapkv:window=8+global:norm=cell_sum",
+                                        "snapkv:group=before,window=8"};
+    const struct kva_schedule oneshot = {0};
+    struct kva_error err = {0};
+    struct decide d = {0};
+    int32_t ids[TOKENS];
+
+    (void)state;
+    some_ids(ids);
+    assert_int_equal(kva_session_new(tiny, &session_opts, &d.session, &err), KVA_OK);
+    assert_int_equal(kva_prefill(tiny, d.session, ids, TOKENS, 0, NULL, &err), KVA_OK);
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        if (kva_method_parse(specs[i], &oneshot, &d.method, &err) != KVA_OK)
+            fail_msg("%s", err.text);
+        d.fnv = 0;
+        assert_true(exhaust(specs[i], decide, &d) > 3);
+    }
+    kva_session_free(d.session);
+}
+
+/* ---- tasks ---- */
+
+struct task_case {
+    const char *text, *dir;
+    uint64_t fnv;
+};
+
+static enum kva_status make_item(void *ctx, struct kva_error *err)
+{
+    struct task_case *c = ctx;
+    struct kva_task *task = NULL;
+    struct kva_arena arena;
+    struct kva_buf line;
+    struct kva_item item;
+    uint64_t fnv;
+    enum kva_status rc;
+
+    kva_arena_init(&arena);
+    kva_buf_init(&line, 0);
+    rc = kva_task_open(c->text, &(struct kva_task_opts){.seed = 42, .base_dir = c->dir},
+                       &task, err);
+    if (rc != KVA_OK) {
+        assert_null(task);
+        goto out;
+    }
+    KVA_GO(kva_task_item(task, 0, &kva_tok_ws, &arena, &item, err));
+    KVA_GO(kva_task_record(task, &item, &kva_tok_ws, &line, err));
+    if (!kva_task_gen_json(task, &arena) || !kva_task_source_json(task, &arena)) {
+        rc = KVA_FAIL(err, KVA_ENOMEM, "no description");
+        goto out;
+    }
+    fnv = kva_fnv1a64(line.data, line.len);
+    if (!c->fnv)
+        c->fnv = fnv;
+    assert_true(c->fnv == fnv);
+out:
+    kva_buf_release(&line);
+    kva_arena_release(&arena);
+    kva_task_close(task);
+    return rc;
+}
+
+static void every_kind_of_task_makes_an_item(void **state)
+{
+    static const char *const texts[] = {"ruler/niah_single_1@512",
+                                        "ruler/niah_single_2@512",
+                                        "ruler/niah_single_3@512",
+                                        "ruler/niah_multikey_1@600",
+                                        "ruler/vt@600",
+                                        "niah/needle:haystack=embedded,values=2@600"};
+    static const char record[] =
+        "{\"context\":\"a b c\",\"question\":\"q? \",\"answers\":[\"x\",\"y\"],"
+        "\"spans\":[{\"id\":\"E0\",\"kind\":\"E\",\"byte\":[2,3]}]}\n";
+    struct task_case c = {0};
+    char dir[64], path[96];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        c = (struct task_case){.text = texts[i]};
+        assert_true(exhaust(texts[i], make_item, &c) > 5);
+    }
+    temp_dir(dir, sizeof dir);
+    snprintf(path, sizeof path, "%s/x.jsonl", dir);
+    assert_int_equal(kva_write_file(path, record, sizeof record - 1, NULL), KVA_OK);
+    c = (struct task_case){.text = "jsonl:x.jsonl", .dir = dir};
+    assert_true(exhaust("jsonl", make_item, &c) > 5);
+    unlink(path);
+    rmdir(dir);
+}
+
+/* ---- database ---- */
+
+/* Adds what is not there yet: called again after a failure it completes the file. */
+static enum kva_status fill(struct kva_db *db, struct kva_error *err)
+{
+    static const int32_t ids[] = {5, 6, 7};
+    static const uint16_t kept[4] = {1, 2, 3, 4};
+    struct kva_db_env env = env_of("host");
+    struct kva_db_model model = {.name = "m",
+                                 .arch = "a",
+                                 .wtype = "w",
+                                 .detail_json = "{}",
+                                 .n_layer = 2,
+                                 .n_head = 2,
+                                 .n_kv_head = 2,
+                                 .d_k = 4,
+                                 .d_v = 4,
+                                 .n_ctx_train = 8};
+    struct kva_db_method method = {.name = "k", .impl_version = 1, .params_json = "{}"};
+    struct kva_db_task task = task_of("s", "t", 512);
+    struct kva_db_sample sample = {
+        .cluster = "c", .refs_json = "[\"a\"]", .meta_json = "{\"depth\":0.25}"};
+    struct kva_db_cell cell = {.slug = "x",
+                               .budget_kind = "keep",
+                               .budget = 0.5,
+                               .schedule = "oneshot",
+                               .enforce = "physical",
+                               .visibility = "agnostic",
+                               .numerics = "f32",
+                               .kv = "f16",
+                               .spec_json = "{}"};
+    struct kva_db_run run = {.uuid = "u",
+                             .argv_json = "[]",
+                             .config_json = "{}",
+                             .started_ms = 1,
+                             .shard_n = 1};
+    struct kva_db_score score = {"match_all", 1, 1.0, "abc"};
+    struct kva_db_span_kept span = {"E0", 4, 2, 2, kept};
+    struct kva_db_outcome o;
+    int64_t env_id, run_id;
+    int stored;
+
+    digest_for("model", 0, model.digest);
+    digest_for("method", 0, method.digest);
+    digest_for("sample", 0, sample.digest);
+    digest_for("cell", 0, cell.digest);
+    digest_for("dense", 0, cell.dense_key);
+    KVA_TRY(kva_db_put_env(db, &env, &env_id, err));
+    KVA_TRY(kva_db_put_model(db, &model, &cell.model_id, err));
+    KVA_TRY(kva_db_put_method(db, &method, &cell.method_id, err));
+    KVA_TRY(kva_db_put_task(db, &task, &cell.task_id, err));
+    sample.task_id = cell.task_id;
+    run.env_id = env_id;
+    KVA_TRY(kva_db_start_run(db, &run, &run_id, err));
+    o = outcome_of(0, 0, run_id, 1.0);
+    KVA_TRY(kva_db_put_sample(db, &sample, &o.sample_id, err));
+    KVA_TRY(kva_db_put_cell(db, &cell, &o.cell_id, err));
+    KVA_TRY(kva_db_put_plan(db, run_id, o.cell_id, 1, 1, err));
+    o.ids = ids;
+    o.scores = &score;
+    o.n_scores = 1;
+    o.spans = &span;
+    o.n_spans = 1;
+    KVA_TRY(kva_db_put_outcomes(db, &o, 1, &stored, err));
+    assert_int_equal(stored, 1);
+    return kva_db_end_run(db, run_id, "done", 0, err);
+}
+
+static enum kva_status read_back(struct kva_db *db, struct kva_error *err)
+{
+    struct kva_db_states *states = NULL;
+    struct kva_data data = {0};
+    struct kva_buf text;
+    enum kva_status rc;
+
+    kva_buf_init(&text, 0);
+    KVA_GO(kva_db_load_states(db, &states, err));
+    KVA_GO(kva_data_load(&db, 1, &data, err));
+    assert_int_equal(data.n_outcomes, 1);
+    assert_true(data.outcomes[0].score >= 1.0 && data.samples[0].depth == 0.25);
+    KVA_GO(kva_db_generation(db, data.outcomes[0].outcome_id, &text, err));
+    assert_string_equal(text.data, "abc");
+    KVA_GO(kva_db_check(db, err));
+out:
+    kva_buf_release(&text);
+    kva_data_release(&data);
+    kva_db_states_free(states);
+    return rc;
+}
+
+struct file {
+    char dir[64], path[96];
+};
+
+static void drop_files(const struct file *f)
+{
+    static const char *const tails[] = {"", "-wal", "-shm", "-journal", ".lock"};
+
+    for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+        char path[128];
+
+        snprintf(path, sizeof path, "%s%s", f->path, tails[i]);
+        unlink(path);
+    }
+}
+
+/* A new file is made and filled. After a failure the file opens and is as it was before
+ * the call that failed. */
+static enum kva_status fill_new_file(void *ctx, struct kva_error *err)
+{
+    const struct file *f = ctx;
+    struct kva_db *db = NULL;
+    struct kva_error check = {0};
+    enum kva_status rc;
+
+    KVA_GO(kva_db_open(f->path, KVA_DB_WRITE, &db, err));
+    KVA_GO(fill(db, err));
+out:
+    if (rc != KVA_OK && db) {
+        kva_alloc_fail_at(0);
+        assert_int_equal(kva_db_check(db, &check), KVA_OK);
+    }
+    kva_db_close(db);
+    drop_files(f);
+    return rc;
+}
+
+static enum kva_status read_file(void *ctx, struct kva_error *err)
+{
+    const struct file *f = ctx;
+    struct kva_db *db = NULL;
+    enum kva_status rc;
+
+    KVA_GO(kva_db_open(f->path, KVA_DB_READ, &db, err));
+    KVA_GO(read_back(db, err));
+out:
+    kva_db_close(db);
+    return rc;
+}
+
+static enum kva_status canonical(void *ctx, struct kva_error *err)
+{
+    struct kva_buf out;
+    uint8_t digest[32];
+    enum kva_status rc;
+
+    kva_buf_init(&out, 0);
+    KVA_GO(kva_json_canonical(ctx, &out, err));
+    KVA_GO(kva_buf_status(&out, err));
+    assert_string_equal(out.data, "{\"a\":[1,\"x\"],\"b\":{\"c\":null,\"d\":2.5}}");
+    KVA_GO(kva_json_digest(ctx, digest, err));
+out:
+    kva_buf_release(&out);
+    return rc;
+}
+
+static void results_are_stored_and_read(void **state)
+{
+    static char json[] = "{\"b\":{\"d\":2.5,\"c\":null},\"a\":[1,\"x\"]}";
+    struct file f;
+    struct kva_db *db;
+    struct kva_error err = {0};
+
+    (void)state;
+    temp_dir(f.dir, sizeof f.dir);
+    snprintf(f.path, sizeof f.path, "%s/a.db", f.dir);
+    exhaust("canonical JSON", canonical, json);
+    exhaust("kva_db_open, put", fill_new_file, &f);
+    OK(kva_db_open(f.path, KVA_DB_WRITE, &db, &err));
+    OK(fill(db, &err));
+    kva_db_close(db);
+    assert_true(exhaust("kva_db_open, load", read_file, &f) > 5);
+    drop_files(&f);
+    rmdir(f.dir);
+}
+
+/* ---- statistics ---- */
+
+static enum kva_status bootstrap(void *ctx, struct kva_error *err)
+{
+    const struct kva_stratum *s = ctx;
+    struct kva_boot b = {0};
+
+    KVA_TRY(kva_stat_bootstrap(s, 2, 7, 200, true, &b, err));
+    assert_true(b.diff_ci.ok && b.diff_ci.lo <= b.diff && b.diff <= b.diff_ci.hi);
+    return KVA_OK;
+}
+
+static void a_bootstrap_says_so(void **state)
+{
+    static double a[40], b[40];
+    struct kva_stratum s[2] = {{"one", a, b, NULL, 40}, {"two", b, a, NULL, 40}};
+
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        a[i] = i % 3 > 0;
+        b[i] = i % 5 > 0;
+    }
+    exhaust("kva_stat_bootstrap", bootstrap, s);
+}
+
+/* ---- shared vocabulary ---- */
+
+static enum kva_status vocabulary(void *ctx, struct kva_error *err)
+{
+    struct kva_arena arena;
+    struct kva_map map;
+    struct kva_buf buf;
+    enum kva_status rc = KVA_OK;
+    char key[16];
+
+    (void)ctx;
+    kva_arena_init(&arena);
+    kva_map_init(&map);
+    kva_buf_init(&buf, 0);
+    for (int i = 0; i < 100; i++) {
+        int n = snprintf(key, sizeof key, "key %d", i);
+        char *copy = kva_arena_printf(&arena, "%s %0400d", key, i);
+
+        if (!copy) {
+            rc = KVA_FAIL(err, KVA_ENOMEM, "arena");
+            goto out;
+        }
+        KVA_GO(kva_map_put(&map, key, (size_t)n, i, NULL, err));
+        kva_buf_puts(&buf, copy);
+    }
+    KVA_GO(kva_buf_status(&buf, err));
+    assert_int_equal(map.count, 100);
+out:
+    /* what is there after a failure can still be read */
+    for (size_t i = 0; i < map.count; i++) {
+        int n = snprintf(key, sizeof key, "key %zu", i);
+        int64_t v;
+
+        assert_true(kva_map_get(&map, key, (size_t)n, &v) && v == (int64_t)i);
+    }
+    assert_int_equal(strlen(buf.data), buf.len);
+    kva_buf_release(&buf);
+    kva_map_release(&map);
+    kva_arena_release(&arena);
+    return rc;
+}
+
+static void arenas_maps_and_buffers(void **state)
+{
+    (void)state;
+    assert_true(exhaust("arena, map, buffer", vocabulary, NULL) > 100);
+}
+
+/* Freed blocks that the C library keeps in a cache of the thread count as in use: the
+ * program starts itself again without that cache. */
+static void without_cache(char **argv)
+{
+#ifdef COUNTS_HEAP
+    mallopt(M_MXFAST, 0);
+    if (getenv("GLIBC_TUNABLES"))
+        return;
+    setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1);
+    execv("/proc/self/exe", argv);
+#else
+    (void)argv;
+#endif
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(arenas_maps_and_buffers),
+        cmocka_unit_test(writing_and_reading_a_model_file),
+        cmocka_unit_test(opening_a_model),
+        cmocka_unit_test(sessions_and_prompts),
+        cmocka_unit_test(every_method_scores_and_selects),
+        cmocka_unit_test(every_kind_of_task_makes_an_item),
+        cmocka_unit_test(results_are_stored_and_read),
+        cmocka_unit_test(a_bootstrap_says_so),
+    };
+
+    (void)argc;
+    without_cache(argv);
+    kva_log_set(quiet, NULL, KVA_LOG_ERROR);
+    return cmocka_run_group_tests(tests, open_both, close_both);
+}
