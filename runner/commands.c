@@ -122,6 +122,8 @@ void kva_command_signals(void)
     /* no SA_RESTART: a blocking read or wait returns and sees the flag */
     sigaction(SIGINT, &act, NULL);
     sigaction(SIGTERM, &act, NULL);
+    /* a file that may not grow is an error of the write, not a death */
+    (void)signal(SIGXFSZ, SIG_IGN);
 }
 
 bool kva_env_flag(const char *name)
