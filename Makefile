@@ -77,6 +77,7 @@ $(B)/%.o: %.c
 # generated data: configs/data/* as C arrays is done by the assembler (.incbin), see tasks/data.c
 $(B)/tasks/data.o: $(wildcard configs/data/*)
 $(B)/db/db.o: $(wildcard db/*.sql)
+$(B)/reports/html.o: $(wildcard reports/templates/*)
 $(B)/runner/registry_models.o: configs/models.json
 $(B)/runner/version.o: DEFS = -DKVA_COMMIT='"$(COMMIT)"' -DKVA_DIRTY=$(DIRTY) \
   -DKVA_CFLAGS='"$(OPT) $(SANFLAGS)"'

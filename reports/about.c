@@ -37,7 +37,7 @@ static void budget_sentence(const struct kva_board *b, int first, struct kva_buf
             worst = isnan(worst) || a->score < worst ? a->score : worst;
         }
     }
-    kva_buf_printf(out, "at %s kept ", b->arm[first].budget_text);
+    kva_buf_printf(out, "At %s kept ", b->arm[first].budget_text);
     if (ranked == 0) {
         kva_buf_puts(out, "nothing is ranked");
         return;
@@ -74,45 +74,54 @@ static void budget_sentence(const struct kva_board *b, int first, struct kva_buf
         kva_buf_printf(out, ", %d without a rank", no_rank);
 }
 
-static void board_sentence(struct kva_report *r, const struct kva_board *b)
+static void lead_sentence(struct kva_report *r, const struct kva_board *b)
 {
     struct kva_buf s;
-    bool any = false;
 
     kva_buf_init(&s, 0);
-    kva_buf_printf(&s, "%s", b->model);
+    kva_buf_puts(&s, b->model);
     if (b->n_task == 1)
         kva_buf_printf(&s, " on %s", b->task_label[0]);
     else if (b->n_used)
-        kva_buf_printf(&s, ", mean of %d task%s%s", b->n_used, b->n_used == 1 ? "" : "s",
-                       b->ctx ? "" : "");
+        kva_buf_printf(&s, ", mean of %d task%s", b->n_used, b->n_used == 1 ? "" : "s");
     if (b->ctx && b->n_task > 1)
         kva_buf_printf(&s, " at %d tokens", b->ctx);
     if (strcmp(b->visibility, "agnostic") != 0)
         kva_buf_printf(&s, ", question %s", b->visibility);
     if (strcmp(b->schedule, "oneshot") != 0)
         kva_buf_printf(&s, ", %s", b->schedule);
-    kva_buf_puts(&s, ": ");
     if (b->dense >= 0 && !isnan(b->arm[b->dense].score))
-        kva_buf_printf(&s, "the full cache scores %.1f; ", 100 * b->arm[b->dense].score);
-    for (int k = 0; k < b->n_arm; k++) {
-        if (b->arm[k].role != KVA_ARM_METHOD ||
-            (k > 0 && b->arm[k - 1].role == KVA_ARM_METHOD &&
-             same_budget(&b->arm[k - 1], &b->arm[k])))
-            continue;
-        if (any)
-            kva_buf_puts(&s, "; ");
-        budget_sentence(b, k, &s);
-        any = true;
-    }
-    if (!any)
-        kva_buf_puts(&s, "no method was measured");
-    kva_buf_putc(&s, '.');
+        kva_buf_printf(&s, ": the full cache scores %.1f (n = %d).",
+                       100 * b->arm[b->dense].score, b->arm[b->dense].ok);
+    else
+        kva_buf_puts(&s, ": the full cache was not measured.");
+    if (b->n_method == 0)
+        kva_buf_puts(&s, " No method was measured.");
     if (s.failed)
         r->nomem = true;
     else
         SAY(r, "%s", s.data);
     kva_buf_release(&s);
+}
+
+static void board_sentence(struct kva_report *r, const struct kva_board *b)
+{
+    lead_sentence(r, b);
+    for (int k = 0; k < b->n_arm; k++) {
+        struct kva_buf s;
+
+        if (b->arm[k].role != KVA_ARM_METHOD ||
+            (k > 0 && b->arm[k - 1].role == KVA_ARM_METHOD &&
+             same_budget(&b->arm[k - 1], &b->arm[k])))
+            continue;
+        kva_buf_init(&s, 0);
+        budget_sentence(b, k, &s);
+        if (s.failed)
+            r->nomem = true;
+        else
+            SAY(r, "%s.", s.data);
+        kva_buf_release(&s);
+    }
 }
 
 static void summary(struct kva_report *r)

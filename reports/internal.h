@@ -175,7 +175,8 @@ struct kva_report {
     int n_tab, cap_tab;
     struct kva_figure *figure;
     int n_figure;
-    const char **summary; /* sentences */
+    const char *
+        *summary; /* sentences; those that start with "At " belong to the one before */
     int n_summary, cap_summary;
     const char **footer;
     int n_footer, cap_footer;
@@ -253,6 +254,9 @@ enum kva_status kva_about_build(struct kva_report *r, const struct kva_data *d,
                                 const struct kva_cells *c, struct kva_error *err);
 
 /* ---- renderers of one table ---- */
+/* report.json: the tables of the view, or all of them. */
+enum kva_status kva_json_tables(const struct kva_report *r, bool all, struct kva_buf *out,
+                                struct kva_error *err);
 void kva_csv_table(const struct kva_tab *t, bool with_header, struct kva_buf *out);
 void kva_markdown_table(const struct kva_tab *t, struct kva_buf *out);
 

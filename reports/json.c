@@ -117,12 +117,18 @@ static const char *view_name(int view)
 enum kva_status kva_report_json(const struct kva_report *r, struct kva_buf *out,
                                 struct kva_error *err)
 {
+    return kva_json_tables(r, false, out, err);
+}
+
+enum kva_status kva_json_tables(const struct kva_report *r, bool all, struct kva_buf *out,
+                                struct kva_error *err)
+{
     bool any = false;
 
     kva_buf_puts(out, "{\"schema\":\"kvaudit.report/1\",\"version\":\"" KVA_VERSION
                       "\",\"generated\":");
     string(out, r->generated);
-    kva_buf_printf(out, ",\"view\":\"%s\",\n", view_name(r->view));
+    kva_buf_printf(out, ",\"view\":\"%s\",\n", all ? "all" : view_name(r->view));
     kva_buf_printf(out, "\"statistics\":{\"replicates\":%d,\"seed\":%llu,\"alpha\":",
                    r->opts.replicates, (unsigned long long)r->opts.seed);
     number(out, r->opts.alpha);
@@ -132,7 +138,7 @@ enum kva_status kva_report_json(const struct kva_report *r, struct kva_buf *out,
     for (int i = 0; i < r->n_tab; i++) {
         const struct kva_tab *t = &r->tab[i];
 
-        if (!kva_tab_shown(r, t))
+        if (!all && !kva_tab_shown(r, t))
             continue;
         kva_buf_printf(out,
                        "%s\n {\"id\":\"%s\",\"view\":\"%s\",\"caption\":", any ? "," : "",

@@ -82,7 +82,7 @@ enum kva_status kva_report_markdown(const struct kva_report *r, struct kva_buf *
     escaped(out, r->title);
     kva_buf_puts(out, "\n\n");
     for (int i = 0; i < r->n_summary; i++) {
-        kva_buf_puts(out, "- ");
+        kva_buf_puts(out, strncmp(r->summary[i], "At ", 3) == 0 ? "  - " : "- ");
         escaped(out, r->summary[i]);
         kva_buf_putc(out, '\n');
     }

@@ -251,8 +251,12 @@ enum kva_status kva_report_text(const struct kva_report *r, struct kva_buf *out,
     bool any = false;
 
     if (r->view == KVA_VIEW_LEADERBOARD) {
-        for (int i = 0; i < r->n_summary; i++)
-            paragraph(out, r->summary[i], r->opts.width, "", "  ");
+        for (int i = 0; i < r->n_summary; i++) {
+            bool part = strncmp(r->summary[i], "At ", 3) == 0;
+
+            paragraph(out, r->summary[i], r->opts.width, part ? "  " : "",
+                      part ? "    " : "  ");
+        }
         kva_buf_putc(out, '\n');
     }
     for (int i = 0; i < r->n_tab; i++) {

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* figures.h - sizes, fonts and colours of all figures. */
+#ifndef KVA_REPORTS_FIGURES_H
+#define KVA_REPORTS_FIGURES_H
+
+#include "reports/internal.h"
+
+#define KVA_FIG_WIDTH  960
+#define KVA_FIG_HEIGHT 540
+#define KVA_FIG_FONT   "DejaVu Sans"
+
+/* Okabe and Ito, told apart with every colour vision; then the same with other marks. */
+extern const char *const KVA_FIG_COLOUR[8];
+extern const int KVA_FIG_MARK[7];
+
+/* A string as gnuplot's single-quoted constant. */
+void kva_gp_quote(struct kva_buf *out, const char *s);
+/* The same for a tic label, which gnuplot reads as a format: % is doubled. */
+void kva_gp_quote_tic(struct kva_buf *out, const char *s);
+/* Both terminals around the same body: ID.svg and ID.png (twice the size). */
+const char *kva_gp_script(struct kva_arena *a, const char *id, int width, int height,
+                          const char *body);
+struct kva_figure *kva_figure_add(struct kva_report *r, enum kva_figure_kind kind,
+                                  const char *id, const char *title);
+/* Viridis at 0..1 as 0xRRGGBB, and black or white, whichever reads better on it. */
+unsigned kva_viridis(double v);
+unsigned kva_ink_on(unsigned rgb);
+
+void kva_figure_retention(struct kva_report *r, const struct kva_board *b);
+void kva_figure_memory(struct kva_report *r, const struct kva_board *b);
+void kva_figure_depth(struct kva_report *r, const struct kva_data *d,
+                      const struct kva_cells *c);
+
+#endif
