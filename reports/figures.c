@@ -185,9 +185,9 @@ static void retention_axes(const struct range *g, struct kva_buf *out)
                    "set grid ytics lc rgb '#999999' lw 0.4 dt 3\n"
                    "set key outside right top reverse Left samplen 2 spacing 1.3\n"
                    "set xtics (",
-                   g->x0 / 1.15, g->x1 * 1.15, low < 0 ? 0 : low, fmax(105, g->y1 + 3));
+                   g->x0 / 1.25, g->x1 * 1.15, low < 0 ? 0 : low, fmax(105, g->y1 + 3));
     for (double x = 1.0 / 128; x < 1.5; x *= 2)
-        if (x >= g->x0 / 1.15 && x <= g->x1 * 1.15) {
+        if (x >= g->x0 / 1.25 && x <= g->x1 * 1.15) {
             kva_buf_printf(out, "%s'%.3g' %.8g", any ? ", " : "", 100 * x, x);
             any = true;
         }
@@ -231,7 +231,7 @@ void kva_figure_retention(struct kva_report *r, const struct kva_board *b)
         if (band)
             kva_buf_printf(&plot,
                            ", \\\n  '%s.tsv' index %d using 1:3:4 with filledcurves fs "
-                           "transparent solid 0.10 noborder lc rgb '%s' notitle",
+                           "transparent solid 0.08 noborder lc rgb '%s' notitle",
                            f->id, index, colour);
         kva_buf_printf(
             &plot,

@@ -151,7 +151,7 @@ static void heat_panel(const struct panel *p, const char *id, int k, const char 
         "'#999999' lw 0.4 notitle, \\\n"
         "  '' index %d using 1:2:4:5 with labels font ',10' tc rgb variable notitle, "
         "\\\n"
-        "  '' index %d using 1:2:4 with labels font ',9' tc rgb '#777777' notitle\n",
+        "  '' index %d using 1:2:4 with labels font ',9' tc rgb 'black' notitle\n",
         id, 2 * k, 2 * k + 1, 2 * k, 2 * k + 1);
 }
 

@@ -52,6 +52,8 @@ static void against_dense(struct work *w, struct kva_board *b, struct kva_arm *a
         if (kva_stat_bootstrap(p.s, (size_t)p.n_strata, seed, w->r->opts.replicates,
                                false, &arm->boot, NULL) != KVA_OK)
             atomic_store(&w->failed, 1);
+        if (arm->boot.ratio_ci.ok && arm->boot.ratio_ci.lo < 0)
+            arm->boot.ratio_ci.lo = 0; /* a ratio of scores is not negative */
         arm->p = kva_pair_p(&p, seed, w->r->opts.replicates);
         share = p.n ? (double)p.n_discordant / p.n : 0;
         arm->mde = kva_stat_mde(p.n, share > 0 ? share : PLAN_DISCORDANT);

@@ -111,6 +111,18 @@ static const char *audit_help(struct kva_report *r, const struct kva_arm *a)
     return NULL;
 }
 
+/* First, and not merely because nothing can be told apart. */
+static bool leads(const struct kva_board *b, const struct kva_arm *a)
+{
+    if (a->rank != 1)
+        return false;
+    for (int k = 0; k < b->n_arm; k++)
+        if (b->arm[k].rank > 1 && b->arm[k].budget == a->budget &&
+            strcmp(b->arm[k].budget_kind, a->budget_kind) == 0)
+            return true;
+    return !a->tied;
+}
+
 static void fill_row(struct kva_report *r, const struct kva_board *b,
                      const struct kva_arm *a, struct kva_row *row)
 {
@@ -120,7 +132,7 @@ static void fill_row(struct kva_report *r, const struct kva_board *b,
     if (a->rank) {
         v[C_RANK] = kva_val_number(a->rank);
         v[C_RANK].text = kva_arena_printf(&r->arena, "%d%s", a->rank, a->tied ? "=" : "");
-        v[C_RANK].strong = a->rank == 1;
+        v[C_RANK].strong = leads(b, a);
     } else {
         v[C_RANK] = kva_val_text("\xe2\x80\x93"); /* en dash */
         v[C_RANK].title = !method               ? "reference"
@@ -131,9 +143,10 @@ static void fill_row(struct kva_report *r, const struct kva_board *b,
     }
     v[C_METHOD] = kva_val_text(a->name);
     v[C_METHOD].title = details(r, a);
-    v[C_METHOD].strong = a->rank == 1;
+    v[C_METHOD].strong = leads(b, a);
     v[C_KEEP] = kva_val_text(a->budget_text);
-    v[C_EFFECTIVE] = kva_val_number(a->effective);
+    v[C_EFFECTIVE] =
+        a->role == KVA_ARM_BLIND ? kva_val_text("") : kva_val_number(a->effective);
     v[C_SCORE] = kva_val_interval(a->score, a->score_ci);
     v[C_RETENTION] = kva_val_interval(a->boot.ratio, a->boot.ratio_ci);
     v[C_NATS] = kva_val_number(a->nll);

@@ -88,9 +88,12 @@ static void memory_table(struct kva_report *r, const struct kva_board *b)
 
     for (int k = 0; t && k < b->n_arm; k++) {
         const struct kva_arm *a = &b->arm[k];
-        struct kva_row *row = kva_tab_row(r, t);
+        struct kva_row *row;
         struct kva_val *v;
 
+        if (a->role == KVA_ARM_BLIND) /* its prompt is another one */
+            continue;
+        row = kva_tab_row(r, t);
         if (!row)
             return;
         v = row->cell;
