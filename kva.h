@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* kva.h - the shared vocabulary: status and error, memory, text, hashes, random numbers, log.
+/* kva.h - the shared vocabulary: status and error, memory, text, hashes, random numbers,
+ * log.
  *
- * Knows nothing of models, caches or databases. Everything here is the caller's: a struct is
- * initialised and released by whoever declares it. Nothing is thread-safe unless said; the only
- * mutable globals of the program are the log sink and the interrupt flag. */
+ * Knows nothing of models, caches or databases. Everything here is the caller's: a struct
+ * is initialised and released by whoever declares it. Nothing is thread-safe unless said;
+ * the only mutable globals of the program are the log sink and the interrupt flag. */
 #ifndef KVA_H
 #define KVA_H
 
@@ -18,11 +19,11 @@ extern "C" {
 
 #define KVA_VERSION "0.1.0"
 
-/* Bumped by hand when the meaning of a stored cell changes (a token, a score, a kept set).
- * It is part of every cell digest, so older outcomes stay what they were. */
+/* Bumped by hand when the meaning of a stored cell changes (a token, a score, a kept
+ * set). It is part of every cell digest, so older outcomes stay what they were. */
 #define KVA_SEMANTICS 1
 
-/* ---- status and error ------------------------------------------------------------------- */
+/* ---- status and error ---- */
 
 /* One row per failure class: suffix, process exit code, words for people. */
 #define KVA_STATUS_MAP(X)                                                                \
@@ -36,7 +37,8 @@ extern "C" {
     X(BUDGET, 3, "memory budget exceeded")                                               \
     X(TRUNCATED, 5, "prompt does not fit the model's context")                           \
     X(NONFINITE, 5, "a score or logit is not a finite number")                           \
-    X(NOEFFECT, 5, "the method kept everything although its budget is below the context") \
+    X(NOEFFECT, 5,                                                                       \
+      "the method kept everything although its budget is below the context")             \
     X(CONFLICT, 4, "conflicting results")                                                \
     X(MISSING, 5, "results are missing")                                                 \
     X(TOOL, 6, "a required program is missing")                                          \
@@ -50,8 +52,9 @@ enum kva_status {
 #undef KVA_X
 };
 
-/* Caller-owned. The place that finds a failure writes it, the first one wins, callers add context.
- * Zero-initialised means "nothing failed". `err` may be NULL in every function. */
+/* Caller-owned. The place that finds a failure writes it, the first one wins, callers add
+ * context. Zero-initialised means "nothing failed". `err` may be NULL in every function.
+ */
 struct kva_error {
     enum kva_status code;
     int line;
@@ -60,7 +63,8 @@ struct kva_error {
 };
 
 /* Records the failure (unless one is already recorded) and yields `code`. */
-#define KVA_FAIL(err, code, ...) kva_error_set((err), (code), __FILE__, __LINE__, __VA_ARGS__)
+#define KVA_FAIL(err, code, ...)                                                         \
+    kva_error_set((err), (code), __FILE__, __LINE__, __VA_ARGS__)
 /* Returns at once on failure: for functions that own nothing. */
 #define KVA_TRY(expr)                                                                    \
     do {                                                                                 \
@@ -76,19 +80,20 @@ struct kva_error {
             goto out;                                                                    \
     } while (0)
 
-enum kva_status kva_error_set(struct kva_error *err, enum kva_status code, const char *file,
-                              int line, const char *fmt, ...)
+enum kva_status kva_error_set(struct kva_error *err, enum kva_status code,
+                              const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 /* Prepends "CONTEXT: " to a recorded failure; does nothing when none is recorded. */
-void kva_context(struct kva_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void kva_context(struct kva_error *err, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 const char *kva_status_name(enum kva_status code); /* "ENOMEM", "OK" */
 const char *kva_status_text(enum kva_status code);
 int kva_status_exit(enum kva_status code); /* process exit code, ruling R21 */
 
-/* ---- memory ----------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
-/* calloc/realloc that can be told to fail: kva_alloc_fail_at(n) makes the n-th call from now on
- * fail once (tests/oom); 0 switches that off. Free with free(). */
+/* calloc/realloc that can be told to fail: kva_alloc_fail_at(n) makes the n-th call from
+ * now on fail once (tests/oom); 0 switches that off. Free with free(). */
 void *kva_calloc(size_t count, size_t size);
 void *kva_realloc(void *old, size_t count, size_t size);
 void kva_alloc_fail_at(long n);
@@ -102,7 +107,8 @@ struct kva_arena {
     size_t peak_bytes; /* largest used_bytes ever */
 };
 void kva_arena_init(struct kva_arena *a);
-void *kva_arena_alloc(struct kva_arena *a, size_t count, size_t size); /* NULL: out of memory */
+void *kva_arena_alloc(struct kva_arena *a, size_t count,
+                      size_t size); /* NULL: out of memory */
 char *kva_arena_strdup(struct kva_arena *a, const char *s);
 char *kva_arena_strndup(struct kva_arena *a, const char *s, size_t n);
 char *kva_arena_printf(struct kva_arena *a, const char *fmt, ...)
@@ -110,8 +116,8 @@ char *kva_arena_printf(struct kva_arena *a, const char *fmt, ...)
 void kva_arena_reset(struct kva_arena *a); /* keeps the largest block */
 void kva_arena_release(struct kva_arena *a);
 
-/* Growable bytes with a hard ceiling; always NUL-terminated behind `len`. After a failed append
- * `failed` stays true and further appends do nothing: check once at the end. */
+/* Growable bytes with a hard ceiling; always NUL-terminated behind `len`. After a failed
+ * append `failed` stays true and further appends do nothing: check once at the end. */
 struct kva_buf {
     char *data;
     size_t len, cap, ceiling;
@@ -121,7 +127,8 @@ void kva_buf_init(struct kva_buf *b, size_t ceiling_bytes); /* 0: 1 GiB */
 void kva_buf_add(struct kva_buf *b, const void *bytes, size_t n);
 void kva_buf_puts(struct kva_buf *b, const char *s);
 void kva_buf_putc(struct kva_buf *b, char c);
-void kva_buf_printf(struct kva_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void kva_buf_printf(struct kva_buf *b, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 void kva_buf_vprintf(struct kva_buf *b, const char *fmt, va_list ap);
 void kva_buf_release(struct kva_buf *b);
 /* KVA_ENOMEM when an append failed. */
@@ -139,7 +146,7 @@ enum kva_status kva_map_put(struct kva_map *m, const void *key, size_t len, int6
                             bool *was_new, struct kva_error *err);
 bool kva_map_get(const struct kva_map *m, const void *key, size_t len, int64_t *value);
 
-/* ---- hashes and random numbers ----------------------------------------------------------- */
+/* ---- hashes and random numbers ---- */
 
 #define KVA_FNV_OFFSET 0xcbf29ce484222325ULL
 uint64_t kva_fnv1a64(const void *bytes, size_t n);
@@ -167,11 +174,12 @@ uint64_t kva_rng_next(struct kva_rng *r);
 uint64_t kva_rng_below(struct kva_rng *r, uint64_t n); /* uniform in [0, n), n > 0 */
 double kva_rng_unit(struct kva_rng *r);                /* [0, 1), 53 bits */
 
-/* ---- text and files ----------------------------------------------------------------------- */
+/* ---- text and files ---- */
 
 /* Length of the valid UTF-8 sequence at s (1..4), 0 when invalid. */
 int kva_utf8_len(const char *s, size_t n);
-/* Copies, replacing each maximal invalid subsequence by U+FFFD; returns how many there were. */
+/* Copies, replacing each maximal invalid subsequence by U+FFFD; returns how many there
+ * were. */
 size_t kva_utf8_clean(const char *s, size_t n, struct kva_buf *out);
 /* Edit distance, for "did you mean"; stops counting above 9. */
 int kva_edit_distance(const char *a, const char *b);
@@ -189,18 +197,20 @@ enum kva_status kva_mkdirs(const char *path, struct kva_error *err);
 /* $KVAUDIT_CACHE, else $XDG_CACHE_HOME/kvaudit, else ~/.cache/kvaudit. */
 enum kva_status kva_cache_dir(struct kva_buf *out, struct kva_error *err);
 
-/* ---- log, time, interrupt ------------------------------------------------------------------ */
+/* ---- log, time, interrupt ---- */
 
 enum kva_log_level { KVA_LOG_ERROR, KVA_LOG_WARN, KVA_LOG_INFO, KVA_LOG_DEBUG };
 /* Default sink: stderr, level WARN. `fn` NULL restores it. */
 typedef void (*kva_log_fn)(enum kva_log_level level, const char *text, void *ctx);
 void kva_log_set(kva_log_fn fn, void *ctx, enum kva_log_level level);
-void kva_log(enum kva_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void kva_log(enum kva_log_level level, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
-uint64_t kva_now_ns(void);     /* CLOCK_MONOTONIC */
-uint64_t kva_cpu_ns(void);     /* CLOCK_PROCESS_CPUTIME_ID */
-int64_t kva_wall_ms(void);     /* since the epoch */
-extern volatile int kva_interrupted; /* signal number, set by the runner's handler; 0 = none */
+uint64_t kva_now_ns(void); /* CLOCK_MONOTONIC */
+uint64_t kva_cpu_ns(void); /* CLOCK_PROCESS_CPUTIME_ID */
+int64_t kva_wall_ms(void); /* since the epoch */
+extern volatile int
+    kva_interrupted; /* signal number, set by the runner's handler; 0 = none */
 
 #ifdef __cplusplus
 }

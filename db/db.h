@@ -41,8 +41,7 @@ void kva_db_rollback(struct kva_db *db);
 struct sqlite3;
 struct sqlite3 *kva_db_handle(struct kva_db *db);
 
-/* ---- canonical JSON (3.2)
- * ---------------------------------------------------------------------- */
+/* ---- canonical JSON (3.2) ---- */
 /* json: any JSON text; out: an initialised buffer, the canonical form is appended.
  * KVA_EFORMAT on duplicate keys, NaN, bad syntax. */
 enum kva_status kva_json_canonical(const char *json, struct kva_buf *out,
@@ -50,8 +49,7 @@ enum kva_status kva_json_canonical(const char *json, struct kva_buf *out,
 enum kva_status kva_json_digest(const char *json, uint8_t digest[32],
                                 struct kva_error *err);
 
-/* ---- identity rows: found by digest or inserted; *id is local to the file
- * ------------------------ */
+/* ---- identity rows: found by digest or inserted; *id is local to the file ---- */
 struct kva_db_env {
     uint8_t digest[32], perf_digest[32];
     const char *backend, *host, *cpu_model, *compiler, *cflags, *git_commit, *detail_json;
@@ -128,9 +126,7 @@ enum kva_status kva_db_put_plan(struct kva_db *, int64_t run_id, int64_t cell_id
 enum kva_status kva_db_event(struct kva_db *, int64_t run_id, const char *level,
                              const char *msg, struct kva_error *);
 
-/* ---- outcomes
- * -------------------------------------------------------------------------------------------
- */
+/* ---- outcomes ---- */
 enum kva_db_exec { KVA_EXEC_SHARED, KVA_EXEC_ALONE };
 struct kva_db_memory {
     enum kva_db_exec exec;
@@ -203,8 +199,7 @@ enum kva_status kva_db_rescore(struct kva_db *, int64_t task_id, const char *met
                                int version, bool binary, const struct kva_db_rescored *r,
                                int n, struct kva_error *err);
 
-/* ---- instruments
- * ------------------------------------------------------------------------------- */
+/* ---- instruments ---- */
 struct kva_db_value {
     enum { KVA_DB_NULL, KVA_DB_INT, KVA_DB_REAL, KVA_DB_TEXT, KVA_DB_BLOB } type;
     int64_t i;
@@ -258,9 +253,7 @@ void kva_db_states_free(struct kva_db_states *);
 struct kva_db_state kva_db_state_of(const struct kva_db_states *, const uint8_t cell[32],
                                     const uint8_t task[32], int idx, int rep);
 
-/* ---- reading (reports)
- * --------------------------------------------------------------------------------------
- */
+/* ---- reading (reports) ---- */
 /* Everything reports need, joined and sorted by digest-independent keys (labels), strings
  * owned by the data. Several databases may be loaded into one; the same outcome in two
  * files counts once, a conflicting one is KVA_ECONFLICT. */

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* kernels.h - the arithmetic of one backend behind one table of functions.
  *
- * A model, a method or an instrument computes only through `struct kva_ops`; the CPU backend is
- * kernels/cpu, a device backend fills the same table. "Device memory" is whatever the backend
- * says it is; on the CPU it is ordinary memory and every `float *` below may be read directly.
+ * A model, a method or an instrument computes only through `struct kva_ops`; the CPU
+ * backend is kernels/cpu, a device backend fills the same table. "Device memory" is
+ * whatever the backend says it is; on the CPU it is ordinary memory and every `float *`
+ * below may be read directly.
  *
  * Numerics (ruling R1), a property of the opened table:
- *   ref   plain C, every sum one double accumulator in ascending order, two-pass softmax over
- *         entries in ascending *position* order. For golden values and audits.
- *   f32   products: one float accumulator per output, inputs ascending, fused multiply-add.
- *         Attention: dots and value sums by the same rule, pages in slot order, running maximum
- *         per page. AVX2+FMA, AVX-512 and plain C give the same bits.
- * In both a row's result depends only on that row and its own entries: never on the other rows of
- * the call, on their number, on the thread count or on the instruction set.
+ *
+ * - ref: plain C, every sum one double accumulator in ascending order, two-pass softmax
+ *   over entries in ascending *position* order. For golden values and audits.
+ * - f32: products have one float accumulator per output, inputs ascending, fused
+ *   multiply-add. Attention: dots and value sums by the same rule, pages in slot order,
+ *   running maximum per page. AVX2+FMA, AVX-512 and plain C give the same bits.
+ *
+ * In both a row's result depends only on that row and its own entries: never on the other
+ * rows of the call, on their number, on the thread count or on the instruction set.
  *
  * Lines of this header parse as C++ (no restrict, no variable arrays). */
 #ifndef KVA_KERNELS_H
@@ -41,25 +44,26 @@ enum kva_type {
 
 /* Facts of a type; NULL name when the type is not one we read. */
 struct kva_type_info {
-    const char *name;     /* "Q4_1" */
-    int block_elements;   /* 1, 32 or 256 */
+    const char *name;   /* "Q4_1" */
+    int block_elements; /* 1, 32 or 256 */
     int block_bytes;
 };
 /* Returns NULL for a type outside the supported set. kernels/quant.c */
 const struct kva_type_info *kva_type_get(uint32_t type);
-/* Name of any GGUF type id, supported or not ("IQ2_S"), or "type 77". Static storage per call
- * site is not needed: unknown ids return "unknown". */
+/* Name of any GGUF type id, supported or not ("IQ2_S"), or "type 77". Static storage per
+ * call site is not needed: unknown ids return "unknown". */
 const char *kva_type_name(uint32_t type);
-/* Exact dequantisation of n elements (a whole number of blocks), models.md 2: multiply, round,
- * add, round, never fused. */
+/* Exact dequantisation of n elements (a whole number of blocks), models.md 2: multiply,
+ * round, add, round, never fused. */
 void kva_dequant(enum kva_type type, const void *blocks, size_t n, float *out);
 /* True when every block scale is finite (--check-tensors). */
 bool kva_dequant_check(enum kva_type type, const void *blocks, size_t n);
 float kva_f16_to_f32(uint16_t h);
 uint16_t kva_f32_to_f16(float f); /* round to nearest even */
 
-/* exp and tanh of the token path are our own (ruling R2): the same bits in every instruction
- * set. Maximum error about 2 ulp for exp on [-87, 88]; exp(-inf) = 0, exp(NaN) = NaN. */
+/* exp and tanh of the token path are our own (ruling R2): the same bits in every
+ * instruction set. Maximum error about 2 ulp for exp on [-87, 88]; exp(-inf) = 0,
+ * exp(NaN) = NaN. */
 float kva_expf(float x);
 
 /* A weight matrix W[out][in] in the backend's own layout. Opaque. */
@@ -78,8 +82,8 @@ struct kva_kv_view; /* kvstore.h: pages of one layer of one store */
 /* One run of query rows that belong to one session. */
 struct kva_attn {
     const struct kva_kv_view *kv; /* entries visible: live, and pos <= query's position */
-    const float *q;               /* [rows][q_stride]; head a at q + r*q_stride + a*dim_k */
-    const int32_t *pos;           /* [rows] */
+    const float *q;     /* [rows][q_stride]; head a at q + r*q_stride + a*dim_k */
+    const int32_t *pos; /* [rows] */
     int rows, heads, q_stride;
     float scale;
     float *out; /* [rows][out_stride]; head a at out + r*out_stride + a*dim_v */
@@ -89,65 +93,72 @@ struct kva_attn {
 struct kva_ops {
     const char *backend;  /* "cpu" */
     const char *numerics; /* "ref", "f32" */
-    const char *isa;      /* "scalar", "avx2", "avx512": what runs, never what comes out */
+    const char *isa; /* "scalar", "avx2", "avx512": what runs, never what comes out */
     int threads;
-    void *impl;           /* the backend's own state */
+    void *impl; /* the backend's own state */
 
-    /* ---- weights. `data` is out*in elements of `type`, row-major, read during the call only
-     * when the backend packs; a backend may instead keep pointing at it (the file mapping stays).
-     * row_of, when not NULL, is a permutation: packed row o is data row row_of[o]. */
-    enum kva_status (*weight_new)(struct kva_ops *, enum kva_type type, const void *data, int out,
-                                  int in, const int32_t *row_of, struct kva_weight **w,
-                                  struct kva_error *err);
+    /* ---- weights. `data` is out*in elements of `type`, row-major, read during the call
+     * only when the backend packs; a backend may instead keep pointing at it (the file
+     * mapping stays). row_of, when not NULL, is a permutation: packed row o is data row
+     * row_of[o]. */
+    enum kva_status (*weight_new)(struct kva_ops *, enum kva_type type, const void *data,
+                                  int out, int in, const int32_t *row_of,
+                                  struct kva_weight **w, struct kva_error *err);
     void (*weight_free)(struct kva_ops *, struct kva_weight *);
-    size_t (*weight_bytes)(const struct kva_weight *); /* owned by the backend, file mapping apart */
+    /* owned by the backend, file mapping apart */
+    size_t (*weight_bytes)(const struct kva_weight *);
 
     /* ---- model. Activations are row-major, row r at base + r*width. */
     /* x[r] = scale * W[ids[r]] */
-    void (*embed)(struct kva_ops *, const struct kva_weight *, const int32_t *ids, int rows,
-                  float scale, float *x);
+    void (*embed)(struct kva_ops *, const struct kva_weight *, const int32_t *ids,
+                  int rows, float scale, float *x);
     /* y[r] = x[r] / sqrt(mean(x[r]^2) + eps) * w; x == y allowed */
-    void (*rmsnorm)(struct kva_ops *, const float *x, const float *w, float eps, int rows, int dim,
-                    float *y);
+    void (*rmsnorm)(struct kva_ops *, const float *x, const float *w, float eps, int rows,
+                    int dim, float *y);
     /* y[r][o] = sum_i x[r][i] * W[o][i];  y row stride `y_stride` floats (>= out) */
-    void (*matmul)(struct kva_ops *, const struct kva_weight *, const float *x, int rows, float *y,
-                   int y_stride);
-    /* cos_sin[r][2*i], [2*i+1] = mscale * cos, sin of pos[r] * inv_freq[i], angles in double */
-    void (*rope_table)(struct kva_ops *, const int32_t *pos, int rows, const float *inv_freq,
-                       int half, float mscale, float *cos_sin);
-    /* rotates `heads` heads of `dim` floats in each row, half-split over 2*half dims, in place;
-     * x row stride `stride`. (u,v) -> (u c - v s, u s + v c), each two products, one add. */
+    void (*matmul)(struct kva_ops *, const struct kva_weight *, const float *x, int rows,
+                   float *y, int y_stride);
+    /* cos_sin[r][2*i], [2*i+1] = mscale * cos, sin of pos[r] * inv_freq[i], angles in
+     * double */
+    void (*rope_table)(struct kva_ops *, const int32_t *pos, int rows,
+                       const float *inv_freq, int half, float mscale, float *cos_sin);
+    /* rotates `heads` heads of `dim` floats in each row, half-split over 2*half dims, in
+     * place; x row stride `stride`. (u,v) -> (u c - v s, u s + v c), each two products,
+     * one add. */
     void (*rope)(struct kva_ops *, float *x, int stride, int rows, int heads, int dim,
                  const float *cos_sin, int half);
     void (*attend)(struct kva_ops *, const struct kva_attn *);
     /* y[i] = silu(gate[i]) * up[i]; y == gate allowed */
-    void (*silu_mul)(struct kva_ops *, const float *gate, const float *up, size_t n, float *y);
+    void (*silu_mul)(struct kva_ops *, const float *gate, const float *up, size_t n,
+                     float *y);
     /* x[i] += y[i] */
     void (*add)(struct kva_ops *, float *x, const float *y, size_t n);
-    /* argmax (ties: lowest id), -log softmax(logits)[target] (target < 0: skipped), finiteness */
+    /* argmax (ties: lowest id), -log softmax(logits)[target] (target < 0: skipped),
+     * finiteness */
     void (*logits_stats)(struct kva_ops *, const float *logits, int n, int32_t target,
                          int32_t *argmax, double *nll, bool *finite);
 
     /* ---- scorers. Results are ragged like the input: s[off[h] + j]. */
-    void (*row_norm)(struct kva_ops *, const struct kva_rows *, float *s);   /* ||x||_2 */
-    /* mean[h][dim]: mean of the rows of each head; unit != 0: of the rows divided by their norm
-     * (a zero row counts as zero) */
+    void (*row_norm)(struct kva_ops *, const struct kva_rows *, float *s); /* ||x||_2 */
+    /* mean[h][dim]: mean of the rows of each head; unit != 0: of the rows divided by
+     * their norm (a zero row counts as zero) */
     void (*row_mean)(struct kva_ops *, const struct kva_rows *, int unit, float *mean);
-    void (*row_distance)(struct kva_ops *, const struct kva_rows *, const float *c /*[heads][dim]*/,
-                         float *s); /* ||x - c_h||_2 */
-    void (*row_cosine)(struct kva_ops *, const struct kva_rows *, const float *c, float *s);
+    void (*row_distance)(struct kva_ops *, const struct kva_rows *,
+                         const float *c /*[heads][dim]*/, float *s); /* ||x - c_h||_2 */
+    void (*row_cosine)(struct kva_ops *, const struct kva_rows *, const float *c,
+                       float *s);
     /* Mean over nq query rows of softmax(scale * q.k) for each query head:
-     *   m[(a * n_a) + j], laid out per query head a at m + a_off[a], n_a = entries of a's KV head.
-     * q [nq][heads][dim] post-RoPE, q_pos[nq]; k_pos ragged like k: entry j is visible to row i
-     * iff k_pos <= q_pos[i]. Softmax runs over all visible entries. */
-    void (*window_mean)(struct kva_ops *, const float *q, const int32_t *q_pos, int nq, int heads,
-                        const struct kva_rows *k, const int32_t *k_pos, float scale, float *m,
-                        const size_t *a_off);
+     *   m[(a * n_a) + j], laid out per query head a at m + a_off[a], n_a = entries of a's
+     * KV head. q [nq][heads][dim] post-RoPE, q_pos[nq]; k_pos ragged like k: entry j is
+     * visible to row i iff k_pos <= q_pos[i]. Softmax runs over all visible entries. */
+    void (*window_mean)(struct kva_ops *, const float *q, const int32_t *q_pos, int nq,
+                        int heads, const struct kva_rows *k, const int32_t *k_pos,
+                        float scale, float *m, const size_t *a_off);
 };
 
 /* backend "cpu"; numerics "ref" or "f32"; threads >= 1 (capped at 64). KVAUDIT_CPU =
- * scalar|avx2|avx512 overrides the instruction set (KVA_EINVALID when the machine lacks it).
- * Threads are started at the first product, so that a process may fork before. */
+ * scalar|avx2|avx512 overrides the instruction set (KVA_EINVALID when the machine lacks
+ * it). Threads are started at the first product, so that a process may fork before. */
 enum kva_status kva_ops_open(const char *backend, const char *numerics, int threads,
                              struct kva_ops **ops, struct kva_error *err);
 void kva_ops_close(struct kva_ops *ops);

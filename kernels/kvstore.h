@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* kvstore.h - the physical KV cache: pages per (layer, KV head), hard cap, real release.
  *
- * The structural promise of the program lives here: a method answers which entries stay; only this
- * store moves or frees them, and it alone reports bytes.
+ * The structural promise of the program lives here: a method answers which entries stay;
+ * only this store moves or frees them, and it alone reports bytes.
  *
  * Layout (kernels.md 2.1). A page holds KVA_PAGE entries of one KV head: K[P][dim_k] then
- * V[P][dim_v], row-major, f16 or f32. Pages come from one virtual range of `page_cap` pages;
- * memory is committed in chunks from the bottom and given back by `trim`. Entry j of a KV head
- * sits in page table[j / P], slot j % P; its original position lies in pos[page][slot] and moves
- * with it. Positions are absolute: the next token's position is tokens seen, never entries held.
+ * V[P][dim_v], row-major, f16 or f32. Pages come from one virtual range of `page_cap`
+ * pages; memory is committed in chunks from the bottom and given back by `trim`. Entry j
+ * of a KV head sits in page table[j / P], slot j % P; its original position lies in
+ * pos[page][slot] and moves with it. Positions are absolute: the next token's position is
+ * tokens seen, never entries held.
  *
- * Modes: PHYSICAL frees evicted entries. MASK keeps them and clears a bit; kernels skip them. Mask
- * mode exists for audits only and reports dense bytes.
+ * Modes: PHYSICAL frees evicted entries. MASK keeps them and clears a bit; kernels skip
+ * them. Mask mode exists for audits only and reports dense bytes.
  *
- * Not thread-safe; one session owns one store. `KVA_EBUDGET` and `KVA_EINVALID` leave the store
- * unchanged. Freed slots are refilled with NaN in debug builds (-DKVA_POISON). */
+ * Not thread-safe; one session owns one store. `KVA_EBUDGET` and `KVA_EINVALID` leave the
+ * store unchanged. Freed slots are refilled with NaN in debug builds (-DKVA_POISON). */
 #ifndef KVA_KVSTORE_H
 #define KVA_KVSTORE_H
 
@@ -35,10 +36,10 @@ struct kva_kvshape {
 
 struct kva_kvstore;
 
-/* Which entries stay: for kvhead c = layer * kv_heads + head an ascending list of ranks at
- * rank[off[c] .. off[c+1]). A rank is an index into the *live* entries of that KV head in ascending
- * position order, 0 .. live-1: the same number in both modes and after any decode-time hole
- * filling. Owned by whoever built it: kva_keep_release. */
+/* Which entries stay: for kvhead c = layer * kv_heads + head an ascending list of ranks
+ * at rank[off[c] .. off[c+1]). A rank is an index into the *live* entries of that KV head
+ * in ascending position order, 0 .. live-1: the same number in both modes and after any
+ * decode-time hole filling. Owned by whoever built it: kva_keep_release. */
 struct kva_keep {
     int layers, kv_heads;
     int32_t *rank;
@@ -51,13 +52,13 @@ struct kva_kv_view {
     int kv_heads, dim_k, dim_v;
     enum kva_type type;
     size_t page_bytes;
-    uint8_t *base;             /* page i at base + i * page_bytes */
-    const int32_t *pos;        /* slot s of page i at pos[i * KVA_PAGE + s] */
-    const int32_t *table;      /* [kv_heads][table_cap] page ids in slot order */
+    uint8_t *base;        /* page i at base + i * page_bytes */
+    const int32_t *pos;   /* slot s of page i at pos[i * KVA_PAGE + s] */
+    const int32_t *table; /* [kv_heads][table_cap] page ids in slot order */
     int table_cap;
-    const int32_t *len;        /* [kv_heads] entries held (masked ones included in mask mode) */
-    const uint8_t *sorted;     /* [kv_heads] 1 while pos ascends with the slot */
-    const uint32_t *live;      /* mask mode: bit s of live[page] = entry readable; NULL: all are */
+    const int32_t *len; /* [kv_heads] entries held (masked ones included in mask mode) */
+    const uint8_t *sorted; /* [kv_heads] 1 while pos ascends with the slot */
+    const uint32_t *live;  /* mask mode: bit s of live[page] = readable; NULL: all are */
 };
 
 struct kva_kv_bytes {
@@ -79,50 +80,63 @@ enum kva_status kva_kvstore_new(struct kva_ops *ops, const struct kva_kvshape *s
 void kva_kvstore_free(struct kva_kvstore *store); /* NULL allowed */
 const struct kva_kvshape *kva_kvstore_shape(const struct kva_kvstore *store);
 
-/* Pages that `tokens` more entries in every KV head need from now (0 when they fit the last
- * pages); a cap for a fresh store of n entries per head is layers*kv_heads*ceil(n/P). */
+/* Pages that `tokens` more entries in every KV head need from now (0 when they fit the
+ * last pages); a cap for a fresh store of n entries per head is
+ * layers*kv_heads*ceil(n/P). */
 size_t kva_kvstore_pages_for(const struct kva_kvstore *store, int tokens);
 
-/* Appends `tokens` entries at positions pos[0..tokens-1] (ascending) to every KV head of the
- * layer. k row t head h at k + t*k_stride + h*dim_k, v alike. KVA_EBUDGET over the cap, the store
- * unchanged. KVA_ENONFINITE when a value is not finite after conversion to the store's type. */
+/* Appends `tokens` entries at positions pos[0..tokens-1] (ascending) to every KV head of
+ * the layer. k row t head h at k + t*k_stride + h*dim_k, v alike. KVA_EBUDGET over the
+ * cap, the store unchanged. KVA_ENONFINITE when a value is not finite after conversion to
+ * the store's type. */
 enum kva_status kva_kvstore_append(struct kva_kvstore *store, int layer, const float *k,
                                    int k_stride, const float *v, int v_stride,
                                    const int32_t *pos, int tokens, struct kva_error *err);
 
-/* Evicts everything not listed, in place, all layers; bulk, stable. A KV head whose list names all
- * its live entries is not touched (no byte copied). An empty list is KVA_EINVALID. */
+/* Evicts everything not listed, in place, all layers; bulk, stable. A KV head whose list
+ * names all its live entries is not touched (no byte copied). An empty list is
+ * KVA_EINVALID. */
 enum kva_status kva_kvstore_keep(struct kva_kvstore *store, const struct kva_keep *keep,
                                  struct kva_error *err);
-/* A cell's own copy of what stays (ruling R6): new store of `mode` and `page_cap` holding, in slot
- * order (ascending positions), the listed live entries of src (keep NULL: all live ones). With mode MASK the copy holds
- * *every* entry of src and masks the unlisted. src is unchanged. Byte for byte what `keep` in
- * place would leave. */
-enum kva_status kva_kvstore_fork(const struct kva_kvstore *src, const struct kva_keep *keep,
-                                 size_t page_cap, enum kva_kv_mode mode,
-                                 struct kva_kvstore **dst, struct kva_error *err);
-/* Decode-time eviction: `victims` lists, like kva_keep, the ranks to drop of each KV head (none is
- * allowed; all is KVA_EINVALID); the newest survivors fill the holes, lowest hole first (kernels.md 2.7), so `sorted` falls. Mask
- * mode clears the bits. */
-enum kva_status kva_kvstore_replace(struct kva_kvstore *store, const struct kva_keep *victims,
+/* A cell's own copy of what stays (ruling R6): new store of `mode` and `page_cap`
+ * holding, in slot order (ascending positions), the listed live entries of src (keep
+ * NULL: all live ones). With mode MASK the copy holds *every* entry of src and masks the
+ * unlisted. src is unchanged. Byte for byte what `keep` in place would leave. */
+enum kva_status kva_kvstore_fork(const struct kva_kvstore *src,
+                                 const struct kva_keep *keep, size_t page_cap,
+                                 enum kva_kv_mode mode, struct kva_kvstore **dst,
+                                 struct kva_error *err);
+/* Decode-time eviction: `victims` lists, like kva_keep, the ranks to drop of each KV head
+ * (none is allowed; all is KVA_EINVALID); the newest survivors fill the holes, lowest
+ * hole first (kernels.md 2.7), so `sorted` falls. Mask mode clears the bits. */
+enum kva_status kva_kvstore_replace(struct kva_kvstore *store,
+                                    const struct kva_keep *victims,
                                     struct kva_error *err);
-/* Drops every entry with position >= pos (masked ones too); other questions on one context. */
-enum kva_status kva_kvstore_rewind(struct kva_kvstore *store, int32_t pos, struct kva_error *err);
+/* Drops every entry with position >= pos (masked ones too); other questions on one
+ * context. */
+enum kva_status kva_kvstore_rewind(struct kva_kvstore *store, int32_t pos,
+                                   struct kva_error *err);
 /* Moves pages down and gives chunks back to the system (madvise). */
 enum kva_status kva_kvstore_trim(struct kva_kvstore *store, struct kva_error *err);
 
-void kva_kvstore_view(const struct kva_kvstore *store, int layer, struct kva_kv_view *view);
+void kva_kvstore_view(const struct kva_kvstore *store, int layer,
+                      struct kva_kv_view *view);
 void kva_kvstore_bytes(const struct kva_kvstore *store, struct kva_kv_bytes *bytes);
 /* Bytes of `entries` over all KV heads held in pages of `page` entries, heads equal:
- * pages * page * row. kernels.md 2.4; the page size is an argument here only (ruling R9). */
-uint64_t kva_kv_alloc_for(const struct kva_kvshape *shape, uint64_t entries_per_head, int page);
+ * pages * page * row. kernels.md 2.4; the page size is an argument here only (ruling R9).
+ */
+uint64_t kva_kv_alloc_for(const struct kva_kvshape *shape, uint64_t entries_per_head,
+                          int page);
 
 /* Live entries of one KV head. */
 int kva_kvstore_live(const struct kva_kvstore *store, int layer, int head);
-/* Positions of the live entries in rank order (ascending); out holds kva_kvstore_live() items. */
-void kva_kvstore_positions(const struct kva_kvstore *store, int layer, int head, int32_t *out);
+/* Positions of the live entries in rank order (ascending); out holds kva_kvstore_live()
+ * items. */
+void kva_kvstore_positions(const struct kva_kvstore *store, int layer, int head,
+                           int32_t *out);
 /* Live entries as contiguous f32 rows in rank order; k or v may be NULL. */
-void kva_kvstore_gather(const struct kva_kvstore *store, int layer, int head, float *k, float *v);
+void kva_kvstore_gather(const struct kva_kvstore *store, int layer, int head, float *k,
+                        float *v);
 /* FNV-1a 64 over (layer, head, live positions ascending), each a little-endian int32. */
 uint64_t kva_kvstore_kept_fnv(const struct kva_kvstore *store);
 /* Internal consistency (tests, audits): KVA_ECONFLICT names the first contradiction. */

@@ -2,9 +2,14 @@
 /* quant.c - weight types and their exact dequantisation (models.md 2).
  *
  * Every value is a product or a product plus an offset, each operation rounded to float
- * by itself: y = fl(d * q)                        Q8_0 Q4_0 Q5_0 y = fl(fl(d * q) + m)
- * Q4_1 Q5_1 y = fl(fl(fl(d * S) * q) - fl(dmin * M))   Q4_K Q5_K y = fl(fl(d * S) * q)
- * Q6_K This is the order of ggml's dequantize_row functions, so results are bit-equal to
+ * by itself:
+ *
+ *     y = fl(d * q)                                Q8_0 Q4_0 Q5_0
+ *     y = fl(fl(d * q) + m)                        Q4_1 Q5_1
+ *     y = fl(fl(fl(d * S) * q) - fl(dmin * M))     Q4_K Q5_K
+ *     y = fl(fl(d * S) * q)                        Q6_K
+ *
+ * This is the order of ggml's dequantize_row functions, so results are bit-equal to
  * theirs. The file is compiled with -ffp-contract=off: a fused multiply-add would round
  * once instead of twice. All fields are little-endian and unaligned. */
 #include "kernels/kernels.h"

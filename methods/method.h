@@ -148,8 +148,7 @@ struct kva_allocator {
                                 int *b, struct kva_error *err);
 };
 
-/* ---- budgets (rulings R15)
- * ---------------------------------------------------------------- */
+/* ---- budgets (rulings R15) ---- */
 enum kva_budget_kind {
     KVA_BUDGET_DENSE,
     KVA_BUDGET_KEEP,
@@ -175,8 +174,7 @@ void kva_budget_uniform(uint64_t total, const int *n, int kvheads, int *b);
 uint64_t kva_budget_shares(const double *weight, uint64_t total, const int *lo,
                            const int *hi, int n, int *b);
 
-/* ---- a method
- * --------------------------------------------------------------------------------- */
+/* ---- a method ---- */
 struct kva_method {
     bool dense; /* the full cache: no scorer */
     bool blind; /* question without context: no scorer, never ranked */
@@ -199,8 +197,7 @@ const struct kva_scorer *const *
 kva_scorers(void); /* NULL-terminated, in methods.def order */
 const struct kva_allocator *const *kva_allocators(void);
 
-/* ---- decision
- * ------------------------------------------------------------------------------------ */
+/* ---- decision ---- */
 
 /* What the engine lends for one decision: the session's store and its query window. */
 struct kva_decide_in {

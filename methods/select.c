@@ -13,8 +13,7 @@
 
 #include "methods/rank.h"
 
-/* ---- scores
- * ---------------------------------------------------------------------------------- */
+/* ---- scores ---- */
 
 void kva_scores_release(struct kva_scores *sc)
 {
@@ -171,8 +170,7 @@ out:
     return rc;
 }
 
-/* ---- selection
- * --------------------------------------------------------------------------------- */
+/* ---- selection ---- */
 
 void kva_decision_release(struct kva_decision *d)
 {

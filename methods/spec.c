@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* spec.c - methods and schedules as text.
  *
- *     method   = "dense" | "blind" | part { "+" part }        the first part is the
- * scorer part     = name [ ":" key "=" value { "," key "=" value } ] schedule = (
- * "oneshot" | "block:" B ) [ "+decode:" E ]
+ *     method   = "dense" | "blind" | part { "+" part }
+ *     part     = name [ ":" key "=" value { "," key "=" value } ]
+ *     schedule = ( "oneshot" | "block:" B ) [ "+decode:" E ]
+ *
+ * The first part of a method is its scorer.
  *
  * The canonical text spells every parameter, sorted, and the allocator, so that a changed
  * default makes new results instead of silently joining old ones. */
@@ -15,8 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- schedules
- * --------------------------------------------------------------------------------- */
+/* ---- schedules ---- */
 
 #define MAX_BLOCK (1 << 20)
 
@@ -89,8 +90,7 @@ void kva_schedule_text(const struct kva_schedule *s, char out[48])
         snprintf(out, 48, "%s", head);
 }
 
-/* ---- words of the grammar
- * ---------------------------------------------------------------------- */
+/* ---- words of the grammar ---- */
 
 /* Names the grammar of ruling R17 knows and this version cannot run yet. */
 static const char *const wrappers[] = {"critical", "caote",     "fastcaote", "chunk",
@@ -173,8 +173,7 @@ static enum kva_status unknown(const char *name, bool first, struct kva_error *e
                     first ? "method" : "allocator or wrapper", name);
 }
 
-/* ---- parameters
- * -------------------------------------------------------------------------------- */
+/* ---- parameters ---- */
 
 static void defaults(const struct kva_param *table, bool block, struct kva_params *params)
 {
@@ -334,8 +333,7 @@ static bool canonical(const char *name, const struct kva_param *table,
     return at < size;
 }
 
-/* ---- methods
- * ----------------------------------------------------------------------------------- */
+/* ---- methods ---- */
 
 /* Cuts the first part off `*rest` (NULL: none left) into its name and parameter list. */
 static enum kva_status next_part(char **rest, char **name, char **list,

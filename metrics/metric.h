@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* metric.h - scores of generated text, and the statistics of scores.
  *
- * Plain values and arrays in, plain values out; nothing owned, no state, thread-safe. Text metrics
- * are descriptors in metrics.def (one file text_x.c, one line). Statistics: stats_*.c; formulas and
- * worked numbers in the file headers. Scores are reals in [0, 1]. */
+ * Plain values and arrays in, plain values out; nothing owned, no state, thread-safe.
+ * Text metrics are descriptors in metrics.def (one file text_x.c, one line). Statistics:
+ * stats_*.c; formulas and worked numbers in the file headers. Scores are reals in [0, 1].
+ */
 #ifndef KVA_METRIC_H
 #define KVA_METRIC_H
 
@@ -19,7 +20,7 @@ struct kva_metric {
 const struct kva_metric *kva_metric_find(const char *name); /* NULL: unknown */
 const struct kva_metric *const *kva_metrics(void);          /* NULL-terminated */
 
-/* ---- statistics (reports.md 4) ---------------------------------------------------------------- */
+/* ---- statistics (reports.md 4) ---- */
 
 struct kva_interval {
     double lo, hi;
@@ -30,43 +31,47 @@ double kva_stat_mean(const double *x, size_t n);
 double kva_stat_sd(const double *x, size_t n); /* n - 1; 0 for n < 2 */
 /* Wilson, 95 %; k need not be whole. */
 struct kva_interval kva_stat_wilson(double k, double n);
-/* Single arm of one task (4.3): binary -> Wilson; fraction -> t interval cut to [0,1], Wilson when
- * sd = 0 or n < 2. Never of width zero. */
+/* Single arm of one task (4.3): binary -> Wilson; fraction -> t interval cut to [0,1],
+ * Wilson when sd = 0 or n < 2. Never of width zero. */
 struct kva_interval kva_stat_single(const double *x, size_t n, bool binary);
 /* Unbounded quantity such as nats: mean +- t*sd/sqrt(n); not ok for n < 2. */
 struct kva_interval kva_stat_t(const double *x, size_t n);
 
-/* One task's paired scores: a[i] and b[i] belong to the same sample. cluster NULL: none; else
- * cluster[i] numbers the source context of sample i. */
+/* One task's paired scores: a[i] and b[i] belong to the same sample. cluster NULL: none;
+ * else cluster[i] numbers the source context of sample i. */
 struct kva_stratum {
     const char *name; /* strata are drawn in bytewise name order */
     const double *a, *b;
     const int *cluster;
     size_t n;
 };
-/* Interval of the unweighted mean of task means of arm a, cut to [0,1]: SE^2 = sum s_t^2/n_t / T^2,
- * clusters respected; Wilson over all units when no task has any spread. b is not read. */
+/* Interval of the unweighted mean of task means of arm a, cut to [0,1]: SE^2 = sum
+ * s_t^2/n_t / T^2, clusters respected; Wilson over all units when no task has any spread.
+ * b is not read. */
 struct kva_interval kva_stat_suite(const struct kva_stratum *s, size_t n_strata);
-/* Seed of a pair: SHA-256("kvaudit-boot-1" | lower digest | higher digest | decimal user seed). */
+/* Seed of a pair: SHA-256("kvaudit-boot-1" | lower digest | higher digest | decimal user
+ * seed). */
 uint32_t kva_stat_boot_seed(const uint8_t a[32], const uint8_t b[32], uint64_t user_seed);
 struct kva_boot {
-    double ratio, diff;               /* A(a)/A(b); A(a)-A(b), A = unweighted mean of task means */
+    double ratio, diff; /* A(a)/A(b); A(a)-A(b), A = unweighted mean of task means */
     struct kva_interval ratio_ci, diff_ci;
-    double dropped;                   /* share of replicates with A*(b) = 0 */
-    bool linearised;                  /* a single stratum below 30: t interval of 4.3 */
+    double dropped;  /* share of replicates with A*(b) = 0 */
+    bool linearised; /* a single stratum below 30: t interval of 4.3 */
 };
-/* Paired stratified bootstrap, percentile 95 %. ratio is NaN and ratio_ci not ok when A(b) < 0.05;
- * nothing is defined when a stratum is empty. Arms that differ by the same amount everywhere get
- * the width that n units leave open, never zero. force_boot: percentile even for small strata. */
-enum kva_status kva_stat_bootstrap(const struct kva_stratum *s, size_t n_strata, uint32_t seed,
-                                   int replicates, bool force_boot, struct kva_boot *out,
-                                   struct kva_error *err);
+/* Paired stratified bootstrap, percentile 95 %. ratio is NaN and ratio_ci not ok when
+ * A(b) < 0.05; nothing is defined when a stratum is empty. Arms that differ by the same
+ * amount everywhere get the width that n units leave open, never zero. force_boot:
+ * percentile even for small strata. */
+enum kva_status kva_stat_bootstrap(const struct kva_stratum *s, size_t n_strata,
+                                   uint32_t seed, int replicates, bool force_boot,
+                                   struct kva_boot *out, struct kva_error *err);
 
 /* McNemar exact; b = only A right, c = only B right. mid may be NULL. */
 double kva_stat_mcnemar(uint64_t b, uint64_t c, double *mid);
-/* Paired sign flip on sum_t mean_i(d)/T over strata; exact up to 20 non-zero differences, else
- * `flips` random ones. Clusters flip together. */
-double kva_stat_signflip(const struct kva_stratum *s, size_t n_strata, uint32_t seed, int flips);
+/* Paired sign flip on sum_t mean_i(d)/T over strata; exact up to 20 non-zero differences,
+ * else `flips` random ones. Clusters flip together. */
+double kva_stat_signflip(const struct kva_stratum *s, size_t n_strata, uint32_t seed,
+                         int flips);
 double kva_stat_wilcoxon(const double *d, size_t n); /* signed rank, two-sided */
 double kva_stat_signtest(uint64_t wins, uint64_t losses);
 double kva_stat_mannwhitney(const double *a, size_t na, const double *b, size_t nb);
@@ -79,7 +84,8 @@ enum kva_verdict { KVA_WIN, KVA_TIE, KVA_LOSS, KVA_INVALID };
 /* valid = false gives INVALID. p_adj is read in STAT mode only. */
 enum kva_verdict kva_stat_verdict(enum kva_tie_mode mode, double delta, double p_adj,
                                   double epsilon, double alpha, bool valid);
-/* Smallest paired effect that n samples show at power 0.8, alpha 0.05; NaN when undefined. */
+/* Smallest paired effect that n samples show at power 0.8, alpha 0.05; NaN when
+ * undefined. */
 double kva_stat_mde(double n, double discordant);
 double kva_stat_required_n(double effect, double discordant);
 /* front[i] = 1 when point i is on the Pareto front (small x, large y). */
@@ -87,6 +93,7 @@ void kva_stat_pareto(const double *x, const double *y, size_t n, uint8_t *front)
 /* Trapezoid of y over log2(x), divided by the range; points in any order. */
 double kva_stat_mean_retention(const double *x, const double *y, size_t n);
 /* Smallest x with y >= level, linear in log2(x); NaN: never; *monotone may be NULL. */
-double kva_stat_budget_at(const double *x, const double *y, size_t n, double level, bool *monotone);
+double kva_stat_budget_at(const double *x, const double *y, size_t n, double level,
+                          bool *monotone);
 
 #endif

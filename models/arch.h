@@ -75,8 +75,7 @@ enum kva_status kva_arch_check(const struct kva_arch *a, struct kva_error *err);
 /* Bytes the backend owns for the weights, plus norms and tables. */
 uint64_t kva_arch_bytes(const struct kva_arch *a, const struct kva_ops *ops);
 
-/* ---- helpers of the loaders
- * ------------------------------------------------------------------- */
+/* ---- helpers of the loaders ---- */
 
 /* "<arch>.<key>" as an integer within [min, max]. *out keeps its value (the default) when
  * the key is absent and `required` is false. */

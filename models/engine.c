@@ -5,8 +5,9 @@
  * chunks:
  *
  *     h = RMS(x);  k, v = W h;  rotate k;  append k, v to each session's store
- *     q = W h;  rotate q;  push to the query window;  attend, per session over its own
- * pages x += Wo att;  x += down(silu(gate RMS(x)) * up RMS(x))
+ *     q = W h;  rotate q;  push to the query window
+ *     attend, per session over its own pages
+ *     x += Wo att;  x += down(silu(gate RMS(x)) * up RMS(x))
  *
  * Append first, attend second: new entries are read back from the pages, one code path.
  * In the last layer only rows whose logits are wanted go on behind the append; rows of
@@ -27,8 +28,7 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* ---- workspace
- * ------------------------------------------------------------------------- */
+/* ---- workspace ---- */
 
 struct slab {
     uint8_t *base; /* NULL: only measuring */
@@ -97,8 +97,7 @@ static enum kva_status reserve(struct kva_step_state *st, int n, int n_logits,
     return KVA_OK;
 }
 
-/* ---- begin
- * -------------------------------------------------------------------------------- */
+/* ---- begin ---- */
 
 static enum kva_status check_row(const struct kva_model *m, const struct kva_row *row,
                                  int i, struct kva_error *err)
@@ -191,8 +190,7 @@ enum kva_status kva_step_begin(struct kva_model *m, struct kva_row *rows, int n,
     return KVA_OK;
 }
 
-/* ---- one layer
- * ------------------------------------------------------------------------------ */
+/* ---- one layer ---- */
 
 /* The part of a run inside rows [r0, r0 + c): first row and count. */
 static int overlap(const struct kva_step_run *run, int r0, int c, int *first)
@@ -452,8 +450,7 @@ enum kva_status kva_step_layer(struct kva_step_state *st, int layer,
     return KVA_OK;
 }
 
-/* ---- head
- * ------------------------------------------------------------------------------------ */
+/* ---- head ---- */
 
 /* Logits of the m rows in sel; raw_of[j] >= 0 says where row j's logits go. */
 static void head_rows(struct kva_step_state *st, int m, const int *rank, float *raw)
@@ -541,8 +538,7 @@ void kva_step_cancel(struct kva_step_state *st)
     st->active = false;
 }
 
-/* ---- whole steps
- * ------------------------------------------------------------------------------- */
+/* ---- whole steps ---- */
 
 enum kva_status kva_step(struct kva_model *m, struct kva_row *rows, int n,
                          float *raw_logits, struct kva_error *err)

@@ -135,8 +135,7 @@ static enum kva_status grow(void **items, size_t *cap, size_t need, size_t size,
     return KVA_OK;
 }
 
-/* ---- metadata
- * ---------------------------------------------------------------------------- */
+/* ---- metadata ---- */
 
 /* Why a value cannot be read, or NULL. Leaves the cursor behind the value. */
 static const char *skip_scalar(struct cursor *c, uint32_t type)
@@ -271,8 +270,7 @@ static enum kva_status read_alignment(struct kva_gguf *g, const char *file,
     return KVA_OK;
 }
 
-/* ---- tensors
- * ------------------------------------------------------------------------------- */
+/* ---- tensors ---- */
 
 static enum kva_status read_tensor_shape(struct cursor *c, uint64_t i,
                                          struct kva_gguf_tensor *t, struct kva_error *err)
@@ -464,8 +462,7 @@ out:
     return rc;
 }
 
-/* ---- open and close
- * ------------------------------------------------------------------------- */
+/* ---- open and close ---- */
 
 static enum kva_status read_header(struct cursor *c, uint64_t *n_tensors, uint64_t *n_kv,
                                    struct kva_error *err)
@@ -609,8 +606,7 @@ void kva_gguf_close(struct kva_gguf *g)
     free(g);
 }
 
-/* ---- queries
- * --------------------------------------------------------------------------------- */
+/* ---- queries ---- */
 
 size_t kva_gguf_file_bytes(const struct kva_gguf *g)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* model.h - model files, tokenizers, prompts, and the engine that steps sessions.
  *
- * A model is read-only after opening and may be shared by forked workers. A session is one
- * timeline: a KV store, the tokens seen, the last queries. The primitive is the step over rows
- * (ruling R4): rows of many sessions are stacked, linear layers run once over all of them, and
- * attention runs per session over its own pages. A row's result never depends on the other rows.
+ * A model is read-only after opening and may be shared by forked workers. A session is
+ * one timeline: a KV store, the tokens seen, the last queries. The primitive is the step
+ * over rows (ruling R4): rows of many sessions are stacked, linear layers run once over
+ * all of them, and attention runs per session over its own pages. A row's result never
+ * depends on the other rows.
  *
- * Everything a model needs is data in `struct kva_arch` (models.md 3.2); a new family is one file
- * arch_x.c and one line in archs.def. */
+ * Everything a model needs is data in `struct kva_arch` (models.md 3.2); a new family is
+ * one file arch_x.c and one line in archs.def. */
 #ifndef KVA_MODEL_H
 #define KVA_MODEL_H
 
@@ -15,7 +16,7 @@
 #include "kernels/kvstore.h"
 #include "methods/method.h"
 
-/* ---- GGUF (gguf.c) ------------------------------------------------------------------------------ */
+/* ---- GGUF (gguf.c) ---- */
 
 struct kva_gguf; /* a mapped, validated file (models.md 1.3) */
 struct kva_gguf_tensor {
@@ -27,10 +28,11 @@ struct kva_gguf_tensor {
     const void *data; /* inside the mapping */
 };
 /* Maps and validates. KVA_EFORMAT messages name the file, the record and the reason. */
-enum kva_status kva_gguf_open(const char *path, struct kva_gguf **g, struct kva_error *err);
+enum kva_status kva_gguf_open(const char *path, struct kva_gguf **g,
+                              struct kva_error *err);
 /* The same over bytes in memory (borrowed, must outlive g); `name` is for messages. */
-enum kva_status kva_gguf_parse(const void *bytes, size_t n, const char *name, struct kva_gguf **g,
-                               struct kva_error *err);
+enum kva_status kva_gguf_parse(const void *bytes, size_t n, const char *name,
+                               struct kva_gguf **g, struct kva_error *err);
 void kva_gguf_close(struct kva_gguf *g);
 size_t kva_gguf_file_bytes(const struct kva_gguf *g);
 int kva_gguf_tensors(const struct kva_gguf *g);
@@ -43,11 +45,14 @@ bool kva_gguf_bool(const struct kva_gguf *g, const char *key, bool *out);
 bool kva_gguf_str(const struct kva_gguf *g, const char *key, const char **s, size_t *n);
 /* Arrays: element count, or -1 when absent or not an array. */
 int64_t kva_gguf_array_len(const struct kva_gguf *g, const char *key);
-bool kva_gguf_array_str(const struct kva_gguf *g, const char *key, int64_t i, const char **s,
-                        size_t *n); /* amortised O(1) for ascending i */
-bool kva_gguf_array_i64(const struct kva_gguf *g, const char *key, int64_t i, int64_t *out);
-bool kva_gguf_array_f64(const struct kva_gguf *g, const char *key, int64_t i, double *out);
-/* Non-finite block scales anywhere: KVA_EFORMAT naming the tensor. Reads the whole file. */
+bool kva_gguf_array_str(const struct kva_gguf *g, const char *key, int64_t i,
+                        const char **s, size_t *n); /* amortised O(1) for ascending i */
+bool kva_gguf_array_i64(const struct kva_gguf *g, const char *key, int64_t i,
+                        int64_t *out);
+bool kva_gguf_array_f64(const struct kva_gguf *g, const char *key, int64_t i,
+                        double *out);
+/* Non-finite block scales anywhere: KVA_EFORMAT naming the tensor. Reads the whole file.
+ */
 enum kva_status kva_gguf_check_tensors(const struct kva_gguf *g, struct kva_error *err);
 
 /* Writer: builds a version 3 file in memory (tests, tiny models). */
@@ -58,18 +63,21 @@ void kva_gguf_put_u32(struct kva_gguf_writer *w, const char *key, uint32_t v);
 void kva_gguf_put_i32(struct kva_gguf_writer *w, const char *key, int32_t v);
 void kva_gguf_put_f32(struct kva_gguf_writer *w, const char *key, float v);
 void kva_gguf_put_bool(struct kva_gguf_writer *w, const char *key, bool v);
-void kva_gguf_put_str(struct kva_gguf_writer *w, const char *key, const char *s, size_t n);
+void kva_gguf_put_str(struct kva_gguf_writer *w, const char *key, const char *s,
+                      size_t n);
 void kva_gguf_put_strs(struct kva_gguf_writer *w, const char *key, const char *const *s,
                        const size_t *len, size_t count);
-void kva_gguf_put_i32s(struct kva_gguf_writer *w, const char *key, const int32_t *v, size_t count);
+void kva_gguf_put_i32s(struct kva_gguf_writer *w, const char *key, const int32_t *v,
+                       size_t count);
 void kva_gguf_put_tensor(struct kva_gguf_writer *w, const char *name, enum kva_type type,
                          const uint64_t *ne, int n_dims, const void *data);
 enum kva_status kva_gguf_finish(struct kva_gguf_writer *w, struct kva_buf *out,
                                 struct kva_error *err);
 
-/* ---- tokenizers (tokenizer.c dispatches; tokenizer_bpe.c, tokenizer_word.c) --------------------- */
+/* ---- tokenizers (tokenizer.c dispatches; tokenizer_bpe.c, tokenizer_word.c) ---- */
 
-/* Tokens of a text with the byte range each covers, so that spans can be mapped (tasks-ruler 8.3). */
+/* Tokens of a text with the byte range each covers, so that spans can be mapped
+ * (tasks-ruler 8.3). */
 struct kva_tokens {
     int32_t *id;
     uint32_t *begin, *end; /* byte range in the encoded text */
@@ -78,37 +86,41 @@ struct kva_tokens {
 void kva_tokens_release(struct kva_tokens *t);
 
 struct kva_tokenizer;
-/* Byte-level BPE from a GGUF vocabulary (models.md 6.1-6.3, 6.5). The file may be closed after. */
-enum kva_status kva_tokenizer_from_gguf(const struct kva_gguf *g, struct kva_tokenizer **t,
-                                        struct kva_error *err);
+/* Byte-level BPE from a GGUF vocabulary (models.md 6.1-6.3, 6.5). The file may be closed
+ * after. */
+enum kva_status kva_tokenizer_from_gguf(const struct kva_gguf *g,
+                                        struct kva_tokenizer **t, struct kva_error *err);
 /* retrieval-model.md 2: word level, with the map word <-> id of one unit inside. */
 enum kva_status kva_tokenizer_word_new(struct kva_tokenizer **t, struct kva_error *err);
-/* Own copy of the state (word map): each question is encoded on a copy (retrieval-model 2.5). A
- * tokenizer without state returns a handle that shares the vocabulary. */
-enum kva_status kva_tokenizer_clone(const struct kva_tokenizer *t, struct kva_tokenizer **copy,
-                                    struct kva_error *err);
+/* Own copy of the state (word map): each question is encoded on a copy
+ * (retrieval-model 2.5). A tokenizer without state returns a handle that shares the
+ * vocabulary. */
+enum kva_status kva_tokenizer_clone(const struct kva_tokenizer *t,
+                                    struct kva_tokenizer **copy, struct kva_error *err);
 void kva_tokenizer_free(struct kva_tokenizer *t);
-/* Appends to `out` (ranges relative to this text). parse_special: control tokens inside the text
- * are recognised (user-defined ones always are). No BOS is added. Invalid UTF-8 is replaced and
- * counted by the caller beforehand (kva_utf8_clean). */
+/* Appends to `out` (ranges relative to this text). parse_special: control tokens inside
+ * the text are recognised (user-defined ones always are). No BOS is added. Invalid UTF-8
+ * is replaced and counted by the caller beforehand (kva_utf8_clean). */
 enum kva_status kva_tokenizer_encode(struct kva_tokenizer *t, const char *text, size_t n,
                                      bool parse_special, struct kva_tokens *out,
                                      struct kva_error *err);
 /* Token count without touching the state. */
-enum kva_status kva_tokenizer_count(const struct kva_tokenizer *t, const char *text, size_t n,
-                                    size_t *count, struct kva_error *err);
+enum kva_status kva_tokenizer_count(const struct kva_tokenizer *t, const char *text,
+                                    size_t n, size_t *count, struct kva_error *err);
 /* Bytes of the ids, control tokens left out, invalid sequences replaced by U+FFFD. */
-enum kva_status kva_tokenizer_decode(const struct kva_tokenizer *t, const int32_t *ids, size_t n,
-                                     struct kva_buf *out, struct kva_error *err);
+enum kva_status kva_tokenizer_decode(const struct kva_tokenizer *t, const int32_t *ids,
+                                     size_t n, struct kva_buf *out,
+                                     struct kva_error *err);
 int kva_tokenizer_size(const struct kva_tokenizer *t);
 int32_t kva_tokenizer_bos(const struct kva_tokenizer *t); /* -1: none */
 bool kva_tokenizer_add_bos(const struct kva_tokenizer *t);
-bool kva_tokenizer_is_eog(const struct kva_tokenizer *t, int32_t id); /* ends a generation */
+bool kva_tokenizer_is_eog(const struct kva_tokenizer *t,
+                          int32_t id); /* ends a generation */
 void kva_tokenizer_sha256(const struct kva_tokenizer *t, uint8_t out[32]);
 /* Words that had to share an id (word tokenizer), 0 elsewhere. */
 uint64_t kva_tokenizer_shared(const struct kva_tokenizer *t);
 
-/* ---- chat templates and the context/question split (chat.c; models.md 7) ------------------------- */
+/* ---- chat templates and the context/question split (chat.c; models.md 7) ---- */
 
 struct kva_chat {
     const char *family; /* "smollm2", "llama3", "none", ... */
@@ -117,17 +129,18 @@ struct kva_chat {
 };
 const struct kva_chat *kva_chat_by_name(const char *family); /* NULL: unknown */
 /* By markers of the file's template text; "none" with a warning when nothing matches. */
-const struct kva_chat *kva_chat_detect(const char *template_text, size_t n, const char *arch);
+const struct kva_chat *kva_chat_detect(const char *template_text, size_t n,
+                                       const char *arch);
 const char *const *kva_chat_names(void); /* NULL-terminated */
 
-/* ---- model ----------------------------------------------------------------------------------------- */
+/* ---- model ---- */
 
 struct kva_model_info {
     char name[128], arch[32], wtype[24]; /* wtype: the type that holds most elements */
     int layers, dim, heads, kv_heads, head_dim, v_dim, ffn, vocab;
     int ctx_train;
     uint64_t file_bytes, weight_bytes, params;
-    uint8_t sha256[32];      /* of the file bytes; of the recipe for builtin models */
+    uint8_t sha256[32]; /* of the file bytes; of the recipe for builtin models */
     uint8_t template_sha256[32];
 };
 
@@ -145,62 +158,76 @@ enum kva_status kva_model_open(const char *path, const struct kva_model_opts *op
 void kva_model_close(struct kva_model *m);
 const struct kva_model_info *kva_model_info(const struct kva_model *m);
 struct kva_ops *kva_model_ops(const struct kva_model *m);
-const struct kva_tokenizer *kva_model_tokenizer(const struct kva_model *m); /* pristine state */
+const struct kva_tokenizer *
+kva_model_tokenizer(const struct kva_model *m); /* pristine state */
 const struct kva_chat *kva_model_chat(const struct kva_model *m);
 float kva_model_score_scale(const struct kva_model *m);
-/* The SHA-256 of the file is computed at the first call (98 MB: 0.3 s), then remembered. */
-enum kva_status kva_model_sha256(struct kva_model *m, uint8_t out[32], struct kva_error *err);
+/* The SHA-256 of the file is computed at the first call (98 MB: 0.3 s), then remembered.
+ */
+enum kva_status kva_model_sha256(struct kva_model *m, uint8_t out[32],
+                                 struct kva_error *err);
 
-/* ---- prompts (prompt.c) ------------------------------------------------------------------------------ */
+/* ---- prompts (prompt.c) ---- */
 
-/* One context and its questions as token ids. The tokenizer handle carries the unit's word map. */
+/* One context and its questions as token ids. The tokenizer handle carries the unit's
+ * word map. */
 struct kva_prompt {
-    struct kva_tokens context; /* chat prefix (or BOS) + context; ranges relative to context_text */
-    char *context_text;        /* the encoded text; the task's context starts at context_at */
-    size_t context_len, context_at, context_trimmed; /* bytes of the task's context trimmed left */
+    struct kva_tokens
+        context; /* chat prefix (or BOS) + context; ranges relative to context_text */
+    char *context_text; /* the encoded text; the task's context starts at context_at */
+    size_t context_len, context_at,
+        context_trimmed;       /* bytes of the task's context trimmed left */
     struct kva_tokenizer *tok; /* state after the context */
 };
 struct kva_question {
-    struct kva_tokens ids; /* question + template suffix + answer prefix, encoded together */
-    int n_visible;         /* how many of them cover the question text (visibility aware) */
+    struct kva_tokens
+        ids;       /* question + template suffix + answer prefix, encoded together */
+    int n_visible; /* how many of them cover the question text (visibility aware) */
     struct kva_tokenizer *tok; /* state after the question: decodes the answer */
 };
-enum kva_status kva_prompt_context(const struct kva_model *m, const char *context, size_t n,
-                                   struct kva_prompt *p, struct kva_error *err);
+enum kva_status kva_prompt_context(const struct kva_model *m, const char *context,
+                                   size_t n, struct kva_prompt *p, struct kva_error *err);
 /* The same without any context: chat prefix only (blind runs). */
 enum kva_status kva_prompt_question(const struct kva_model *m, const struct kva_prompt *p,
                                     const char *question, const char *answer_prefix,
                                     struct kva_question *q, struct kva_error *err);
-/* Tokens [*t0, *t1) of the fed context that overlap bytes [b0, b1) of the task's context. */
+/* Tokens [*t0, *t1) of the fed context that overlap bytes [b0, b1) of the task's context.
+ */
 void kva_prompt_span(const struct kva_prompt *p, size_t b0, size_t b1, int *t0, int *t1);
 void kva_prompt_release(struct kva_prompt *p);
 void kva_question_release(struct kva_question *q);
 
-/* ---- sessions and steps (engine.c) ------------------------------------------------------------------- */
+/* ---- sessions and steps (engine.c) ---- */
 
 struct kva_session_opts {
-    enum kva_type kv;        /* KVA_F16; KVA_F32 with the key kv=f32 and always in numerics ref */
+    enum kva_type
+        kv; /* KVA_F16; KVA_F32 with the key kv=f32 and always in numerics ref */
     enum kva_kv_mode mode;
     size_t page_cap;
-    int q_window;            /* last queries kept per layer for scorers; 0: none */
+    int q_window; /* last queries kept per layer for scorers; 0: none */
 };
 struct kva_session;
 enum kva_status kva_session_new(struct kva_model *m, const struct kva_session_opts *opts,
                                 struct kva_session **s, struct kva_error *err);
-/* A session with its own copy of what stays; tokens seen and the query window are copied. */
-enum kva_status kva_session_fork(const struct kva_session *src, const struct kva_keep *keep,
-                                 const struct kva_session_opts *opts, struct kva_session **dst,
-                                 struct kva_error *err);
+/* A session with its own copy of what stays; tokens seen and the query window are copied.
+ */
+enum kva_status kva_session_fork(const struct kva_session *src,
+                                 const struct kva_keep *keep,
+                                 const struct kva_session_opts *opts,
+                                 struct kva_session **dst, struct kva_error *err);
 void kva_session_free(struct kva_session *s);
 struct kva_kvstore *kva_session_store(struct kva_session *s);
-int32_t kva_session_seen(const struct kva_session *s); /* tokens processed = next position */
+int32_t
+kva_session_seen(const struct kva_session *s); /* tokens processed = next position */
 /* Back to `seen` tokens: entries and queries at later positions go. */
-enum kva_status kva_session_rewind(struct kva_session *s, int32_t seen, struct kva_error *err);
+enum kva_status kva_session_rewind(struct kva_session *s, int32_t seen,
+                                   struct kva_error *err);
 /* Query-window bytes (part of the cell's meta bytes when the schedule needs them). */
 uint64_t kva_session_window_bytes(const struct kva_session *s);
 /* Fills the model's half of a decision for this session. */
 void kva_session_decide_in(struct kva_session *s, struct kva_decide_in *in);
-/* A failure inside a step belongs to the session, not to the wave: KVA_OK or what went wrong. */
+/* A failure inside a step belongs to the session, not to the wave: KVA_OK or what went
+ * wrong. */
 const struct kva_error *kva_session_error(const struct kva_session *s);
 
 struct kva_row {
@@ -213,29 +240,33 @@ struct kva_row {
     double nll;
     bool finite;
 };
-/* One step: each row is the next token of its session (rows of one session stand together, in
- * order; positions are assigned). A session that fails (cap, non-finite) is marked; its rows get
- * no results and the others are untouched. Fails as a whole only on misuse or out of memory.
- * raw_logits, when not NULL, receives [number of rows with logits][vocab]. */
-enum kva_status kva_step(struct kva_model *m, struct kva_row *rows, int n, float *raw_logits,
-                         struct kva_error *err);
+/* One step: each row is the next token of its session (rows of one session stand
+ * together, in order; positions are assigned). A session that fails (cap, non-finite) is
+ * marked; its rows get no results and the others are untouched. Fails as a whole only on
+ * misuse or out of memory. raw_logits, when not NULL, receives [number of rows with
+ * logits][vocab]. */
+enum kva_status kva_step(struct kva_model *m, struct kva_row *rows, int n,
+                         float *raw_logits, struct kva_error *err);
 
-/* The same, layer by layer (layer-major schedules, replay): begin embeds and takes the rows, each
- * `layer` call runs one layer, `end` runs the head and fills the rows. */
+/* The same, layer by layer (layer-major schedules, replay): begin embeds and takes the
+ * rows, each `layer` call runs one layer, `end` runs the head and fills the rows. */
 struct kva_step_state;
 enum kva_status kva_step_begin(struct kva_model *m, struct kva_row *rows, int n,
                                struct kva_step_state **st, struct kva_error *err);
-enum kva_status kva_step_layer(struct kva_step_state *st, int layer, struct kva_error *err);
-enum kva_status kva_step_end(struct kva_step_state *st, float *raw_logits, struct kva_error *err);
-/* Gives up a step between begin and end; the sessions are as before it, their overwritten queries
- * apart. One step of a model can be in flight. */
+enum kva_status kva_step_layer(struct kva_step_state *st, int layer,
+                               struct kva_error *err);
+enum kva_status kva_step_end(struct kva_step_state *st, float *raw_logits,
+                             struct kva_error *err);
+/* Gives up a step between begin and end; the sessions are as before it, their overwritten
+ * queries apart. One step of a model can be in flight. */
 void kva_step_cancel(struct kva_step_state *st);
 
-/* Feeds n tokens in chunks of at most `chunk` rows (0: KVA_CHUNK); `last`, when not NULL, receives
- * the result of the last token (no nll). The chunk length changes no bit. A failure of the session
- * is returned, too. */
-enum kva_status kva_prefill(struct kva_model *m, struct kva_session *s, const int32_t *ids, int n,
-                            int chunk, struct kva_row *last, struct kva_error *err);
+/* Feeds n tokens in chunks of at most `chunk` rows (0: KVA_CHUNK); `last`, when not NULL,
+ * receives the result of the last token (no nll). The chunk length changes no bit. A
+ * failure of the session is returned, too. */
+enum kva_status kva_prefill(struct kva_model *m, struct kva_session *s,
+                            const int32_t *ids, int n, int chunk, struct kva_row *last,
+                            struct kva_error *err);
 #define KVA_CHUNK 256
 /* Largest activation scratch of the model so far, bytes. */
 uint64_t kva_model_scratch_bytes(const struct kva_model *m);

@@ -79,8 +79,7 @@ static enum kva_status vocab_clone(void *state, void **copy, struct kva_error *e
     return KVA_OK;
 }
 
-/* ---- the byte alphabet
- * ----------------------------------------------------------------------- */
+/* ---- the byte alphabet ---- */
 
 static bool stands_for_itself(int byte)
 {
@@ -118,8 +117,7 @@ static bool to_bytes(const int16_t byte_of[324], const char *s, size_t n, char *
     return true;
 }
 
-/* ---- merges
- * ------------------------------------------------------------------------------------ */
+/* ---- merges ---- */
 
 static size_t merge_slot(const struct vocab *v, int32_t left, int32_t right)
 {
@@ -209,8 +207,7 @@ out:
     return rc;
 }
 
-/* ---- vocabulary
- * -------------------------------------------------------------------------------- */
+/* ---- vocabulary ---- */
 
 static enum kva_status load_tokens(struct vocab *v, const struct kva_gguf *g,
                                    struct kva_error *err)
@@ -395,8 +392,7 @@ static void hash_vocab(struct vocab *v, const struct kva_gguf *g, const char *pr
     kva_sha256_end(&h, v->sha256);
 }
 
-/* ---- encoding
- * ------------------------------------------------------------------------------------ */
+/* ---- encoding ---- */
 
 struct symbol {
     int32_t id; /* -1: merged away */
@@ -694,8 +690,7 @@ static const struct tokenizer_kind bpe_kind = {
     .is_eog = vocab_is_eog,
 };
 
-/* ---- from a file
- * -------------------------------------------------------------------------------- */
+/* ---- from a file ---- */
 
 static int32_t bos_of(const struct kva_gguf *g, int size)
 {

@@ -151,8 +151,7 @@ static enum kva_status id_of(struct words *w, const char *s, size_t n, int32_t *
     return KVA_OK;
 }
 
-/* ---- splitting
- * ------------------------------------------------------------------------------ */
+/* ---- splitting ---- */
 
 static bool is_space(char c)
 {

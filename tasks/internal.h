@@ -11,8 +11,7 @@
 
 #include "tasks/task.h"
 
-/* ---- data.c: files that the program carries
- * ------------------------------------------------- */
+/* ---- data.c: files that the program carries ---- */
 
 struct kva_carried {
     const char *file; /* its name in configs/data and in a data_dir */
@@ -28,8 +27,7 @@ enum kva_status kva_carried_load(const char *data_dir, const char *file,
                                  struct kva_buf *own, const char **bytes, size_t *n,
                                  char sha256[65], struct kva_error *err);
 
-/* ---- words.c: adjectives and nouns
- * ---------------------------------------------------------- */
+/* ---- words.c: adjectives and nouns ---- */
 
 struct kva_words {
     char *text;        /* the list's bytes with NULs */
@@ -45,8 +43,7 @@ enum kva_status kva_lexicon_open(struct kva_lexicon *lex, const char *version,
                                  const char *data_dir, struct kva_error *err);
 void kva_lexicon_release(struct kva_lexicon *lex);
 
-/* ---- split.c: sentences
- * --------------------------------------------------------------------- */
+/* ---- split.c: sentences ---- */
 
 struct kva_slice {
     size_t b0, b1; /* bytes, half-open */
@@ -71,8 +68,7 @@ void kva_essay_release(struct kva_essay *essay);
 extern const char kva_embedded_essay[]; /* twelve sentences of our own */
 extern const char kva_noise_line[];
 
-/* ---- draft.c: a context under construction
- * ---------------------------------------------------- */
+/* ---- draft.c: a context under construction ---- */
 
 /* What is planted: a needle or a statement. Offsets are relative to `text`. */
 struct kva_plant {
@@ -110,8 +106,7 @@ enum kva_status kva_draft_place(struct kva_draft *d, const struct kva_units *uni
  * lines floor(u (n + 1)). */
 void kva_plants_arrange(struct kva_plant *plants, size_t n_plants, size_t n, bool lines);
 
-/* ---- fit.c: the largest haystack that fits
- * ------------------------------------------------------ */
+/* ---- fit.c: the largest haystack that fits ---- */
 
 struct kva_fit {
     const char *task, *question, *answer_prefix;
@@ -128,8 +123,7 @@ struct kva_fit {
 enum kva_status kva_fit_draft(struct kva_fit *fit, const struct kva_tok_api *tok,
                               struct kva_draft *d, struct kva_error *err);
 
-/* ---- spans.c: evidence and matched distractors
- * --------------------------------------------------- */
+/* ---- spans.c: evidence and matched distractors ---- */
 
 struct kva_span_job {
     const struct kva_draft *draft;
@@ -150,8 +144,7 @@ enum kva_status kva_spans_make(const struct kva_span_job *job, const int32_t *be
 void kva_span_locate(struct kva_span *span, const int32_t *begin, const int32_t *end,
                      size_t n_tokens);
 
-/* ---- families
- * ------------------------------------------------------------------------------------ */
+/* ---- families ---- */
 
 enum { KVA_TASK_PARAMS_MAX = 16, KVA_KEYS_MAX = 64, KVA_PLANTS_MAX = 128 };
 
