@@ -22,7 +22,7 @@ const char *const KVA_UNRANKED_TEXT[KVA_UNRANKED_N] = {
     "the dense run is missing",
     "audit failed",
     "most prompts did not fit",
-    "every task below its guess floor",
+    "below the guess floor",
     "no finished outcome",
 };
 

@@ -332,7 +332,7 @@ void kva_figure_memory(struct kva_report *r, const struct kva_board *b)
         "set xlabel 'KV cache of one sample, %s'\nset ytics (%s) nomirror scale 0\n"
         "set xtics nomirror out scale 0.6\nset border 1 lw 0.8\n"
         "set grid xtics lc rgb '#999999' lw 0.4 dt 3\n"
-        "set key outside bottom center horizontal reverse Left samplen 1.5\n",
+        "set key outside top center horizontal reverse Left samplen 1.5\n",
         n > 0 ? n - 1 : 0, most > 0 ? 1.06 * most / div : 1, unit,
         tics.data ? tics.data : "");
     if (!isnan(dense))

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* test_board.c - groups, ranks, floors, retention, audit verdicts, counts that add up. */
+#include "tests/reports/fixture.h"
+
+static void ranks_are_one_plus_the_significantly_better_and_ties_are_ties(void **state)
+{
+    struct world *w = simple_world();
+    struct kva_report *r = built(w, NULL);
+    const struct kva_board *b = mean_board(r, "physical");
+
+    (void)state;
+    /* good 20, same 19, half 10, bad 0: good against same differs in one sample, p = 1 */
+    assert_int_equal(arm(b, "good+uniform", 0.5)->rank, 1);
+    assert_true(arm(b, "good+uniform", 0.5)->tied);
+    assert_int_equal(arm(b, "same+uniform", 0.5)->rank, 1);
+    assert_int_equal(arm(b, "half+uniform", 0.5)->rank, 3);
+    assert_false(arm(b, "half+uniform", 0.5)->tied);
+    assert_int_equal(arm(b, "bad+uniform", 0.5)->rank, 4);
+    assert_int_equal(arm(b, "dense", 1)->rank, 0);
+    assert_int_equal(arm(b, "blind", 1)->rank, 0);
+    /* dense on top, blind at the bottom */
+    assert_int_equal(b->arm[0].role, KVA_ARM_DENSE);
+    assert_int_equal(b->arm[b->n_arm - 1].role, KVA_ARM_BLIND);
+    kva_report_free(r);
+    free(w);
+}
+
+static void retention_delta_and_nats_are_scaled_by_dense_and_blind(void **state)
+{
+    struct world *w = simple_world();
+    struct kva_report *r = built(w, NULL);
+    const struct kva_board *b = mean_board(r, "physical");
+    const struct kva_arm *half = arm(b, "half+uniform", 0.5);
+
+    (void)state;
+    NEAR(half->score, 0.5, 1e-12);
+    NEAR(half->boot.ratio, 0.5, 1e-12);
+    NEAR(half->boot.diff, -0.5, 1e-12);
+    /* nats: dense 0.1, blind 3, half (0.1 + 2)/2 = 1.05: (3 - 1.05)/(3 - 0.1) */
+    NEAR(half->nll, 1.05, 1e-12);
+    NEAR(half->nll_retention, 1.95 / 2.9, 1e-12);
+    NEAR(half->effective, 0.501, 1e-12);
+    /* Wilson of 10 of 20, as metrics prove it */
+    assert_true(half->score_ci.ok);
+    NEAR(half->score_ci.lo, kva_stat_wilson(10, 20).lo, 1e-12);
+    /* McNemar of 10 to 0, adjusted over four rows whose p are 1/512, ~2e-6, 1, 1 */
+    NEAR(half->p_adj, 2 * kva_stat_mcnemar(0, 10, NULL), 1e-9);
+    /* equal scores never give an interval of width zero */
+    assert_true(arm(b, "good+uniform", 0.5)->boot.ratio_ci.hi >
+                arm(b, "good+uniform", 0.5)->boot.ratio_ci.lo);
+    assert_true(isnan(half->ttft_ms));
+    kva_report_free(r);
+    free(w);
+}
+
+static void a_task_below_its_floor_is_in_no_mean(void **state)
+{
+    struct world *w = world_new(2, 20);
+    struct kva_report *r;
+    const struct kva_board *b;
+    char *text;
+
+    (void)state;
+    add_cell(w, 0, "a", 0.5, "physical", H20);
+    add_cell(w, 0, "dense", 1, "dense", A20);
+    /* dense 10 of 20: lower bound 0.299, guess floor 0.5 */
+    add_cell(w, 1, "a", 0.5, "physical", A20);
+    add_cell(w, 1, "dense", 1, "dense", H20);
+    w->task[1].guess_floor = 0.5;
+    r = built(w, NULL);
+    b = mean_board(r, "physical");
+    assert_int_equal(b->n_task, 2);
+    assert_int_equal(b->n_used, 1);
+    assert_true(b->below[1]);
+    NEAR(arm(b, "a", 0.5)->score, 0.5, 1e-12);
+    text = rendered(r, kva_report_text);
+    assert_non_null(strstr(text, "below floor: suite/t01@512"));
+    assert_non_null(strstr(text, "4 cells exist, 2 shown"));
+    free(text);
+    kva_report_free(r);
+    free(w);
+}
+
+static void a_blind_run_raises_the_floor(void **state)
+{
+    struct world *w = world_new(1, 20);
+    struct kva_report *r;
+
+    (void)state;
+    add_cell(w, 0, "a", 0.5, "physical", H20);
+    add_cell(w, 0, "blind", 1, "dense", "11111111000000000000"); /* 0.4 */
+    add_cell(w, 0, "dense", 1, "dense", H20);                    /* lower bound 0.299 */
+    r = built(w, NULL);
+    assert_true(mean_board(r, "physical")->below[0]);
+    assert_int_equal(arm(mean_board(r, "physical"), "a", 0.5)->unranked,
+                     KVA_UNRANKED_FLOOR);
+    kva_report_free(r);
+    free(w);
+}
+
+static void masked_rows_have_a_table_of_their_own_and_no_rank(void **state)
+{
+    struct world *w = world_new(1, 20);
+    struct kva_report *r;
+    const struct kva_board *p, *m;
+
+    (void)state;
+    add_cell(w, 0, "a", 0.5, "mask", A20);
+    add_cell(w, 0, "a", 0.5, "physical", H20);
+    add_cell(w, 0, "b", 0.5, "physical", N20);
+    add_cell(w, 0, "dense", 1, "dense", A20);
+    r = built(w, NULL);
+    p = mean_board(r, "physical");
+    m = mean_board(r, "mask");
+    assert_non_null(p);
+    assert_non_null(m);
+    assert_int_equal(p->n_method, 2);
+    assert_int_equal(m->n_method, 1);
+    assert_int_equal(arm(m, "a", 0.5)->rank, 0);
+    assert_int_equal(arm(m, "a", 0.5)->badge, KVA_BADGE_MASKED);
+    assert_int_equal(arm(p, "a", 0.5)->badge, KVA_BADGE_PHYSICAL);
+    assert_non_null(strstr(m->title, "memory not reduced"));
+    kva_report_free(r);
+    free(w);
+}
+
+static void audit_bits_give_the_verdicts_of_5_2(void **state)
+{
+    static const struct {
+        int audit;
+        enum kva_badge badge;
+    } rows[] = {{0, KVA_BADGE_PHYSICAL}, {1, KVA_BADGE_OVER},
+                {2, KVA_BADGE_OVER},     {8, KVA_BADGE_BROKEN},
+                {64, KVA_BADGE_BROKEN},  {-1, KVA_BADGE_UNVERIFIED}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct world *w = simple_world();
+        struct kva_report *r;
+        const struct kva_arm *a;
+        bool bad = rows[i].badge == KVA_BADGE_OVER || rows[i].badge == KVA_BADGE_BROKEN;
+
+        for (int o = 0; o < w->d.n_outcomes; o++)
+            if (strcmp(w->cell[w->out[o].cell].method, "good+uniform") == 0)
+                w->out[o].memory.audit = rows[i].audit;
+        r = built(w, NULL);
+        a = arm(mean_board(r, "physical"), "good+uniform", 0.5);
+        assert_int_equal(a->badge, rows[i].badge);
+        assert_int_equal(a->unranked, bad ? KVA_UNRANKED_AUDIT : KVA_RANKED);
+        assert_int_equal(a->rank > 0, !bad);
+        kva_report_free(r);
+        free(w);
+    }
+}
+
+static void an_incomplete_row_has_no_rank_and_is_counted(void **state)
+{
+    struct world *w = world_new(1, 20);
+    struct kva_report *r;
+    const struct kva_arm *a;
+    char *text;
+
+    (void)state;
+    add_cell(w, 0, "a", 0.5, "physical", "1111111111111111111x");
+    add_cell(w, 0, "b", 0.5, "physical", "1111111111..........");
+    add_cell(w, 0, "c", 0.5, "physical", H20);
+    add_cell(w, 0, "d", 0.5, "physical", "....................");
+    add_cell(w, 0, "dense", 1, "dense", A20);
+    r = built(w, NULL);
+    a = arm(mean_board(r, "physical"), "a", 0.5);
+    assert_int_equal(a->rank, 0);
+    assert_true(a->comparable); /* 19 of 20 is 95 % */
+    a = arm(mean_board(r, "physical"), "b", 0.5);
+    assert_int_equal(a->rank, 0);
+    assert_false(a->comparable);
+    assert_true(isnan(a->boot.ratio)); /* n/a, not a guess */
+    assert_int_equal(arm(mean_board(r, "physical"), "c", 0.5)->rank, 1);
+    assert_int_equal(arm(mean_board(r, "physical"), "d", 0.5)->unranked,
+                     KVA_UNRANKED_EMPTY);
+    text = rendered(r, kva_report_text);
+    assert_non_null(strstr(text, "5 cells exist, 4 shown above, 1 ranked, 2 incomplete, "
+                                 "1 reference; 1"));
+    free(text);
+    kva_report_free(r);
+    free(w);
+}
+
+static void without_dense_nothing_is_ranked_and_the_reason_is_given(void **state)
+{
+    struct world *w = world_new(1, 20);
+    struct kva_report *r;
+    char *text;
+
+    (void)state;
+    add_cell(w, 0, "a", 0.5, "physical", H20);
+    r = built(w, NULL);
+    assert_int_equal(arm(mean_board(r, "physical"), "a", 0.5)->unranked,
+                     KVA_UNRANKED_NO_DENSE);
+    text = rendered(r, kva_report_text);
+    assert_non_null(strstr(text, "the dense run is missing"));
+    free(text);
+    kva_report_free(r);
+    free(w);
+}
+
+static void an_empty_database_is_missing_and_says_so(void **state)
+{
+    struct kva_data none = {0};
+    struct kva_error err = {0};
+    struct kva_report *r;
+
+    (void)state;
+    assert_int_equal(kva_report_build(&none, NULL, &r, &err), KVA_EMISSING);
+    assert_null(r);
+    assert_non_null(strstr(err.text, "no results"));
+}
+
+static void one_sample_and_equal_scores_never_crash(void **state)
+{
+    struct world *w = world_new(1, 1);
+    struct kva_report *r;
+    char *text;
+
+    (void)state;
+    add_cell(w, 0, "a", 0.5, "physical", "1");
+    add_cell(w, 0, "b", 0.5, "physical", "1");
+    add_cell(w, 0, "dense", 1, "dense", "1");
+    r = built(w, NULL);
+    assert_int_equal(arm(mean_board(r, "physical"), "a", 0.5)->rank, 1);
+    assert_false(arm(mean_board(r, "physical"), "a", 0.5)->boot.ratio_ci.ok);
+    assert_true(arm(mean_board(r, "physical"), "a", 0.5)->score_ci.lo <
+                arm(mean_board(r, "physical"), "a", 0.5)->score_ci.hi);
+    text = rendered(r, kva_report_text);
+    free(text);
+    kva_report_free(r);
+    free(w);
+}
+
+static void only_leaves_out_counts_and_keeps_the_references(void **state)
+{
+    struct world *w = simple_world();
+    struct kva_report_opts o = {.only = "method=g*,budget=50%", .replicates = 100};
+    struct kva_report *r;
+    struct kva_error err = {0};
+    char *text;
+
+    (void)state;
+    assert_int_equal(kva_report_build(&w->d, &o, &r, &err), KVA_OK);
+    assert_int_equal(mean_board(r, "physical")->n_method, 1);
+    text = rendered(r, kva_report_text);
+    assert_non_null(
+        strstr(text, "6 cells in the databases: 3 in these tables, 3 left out"));
+    free(text);
+    kva_report_free(r);
+    o.only = "methd=g*";
+    assert_int_equal(kva_report_build(&w->d, &o, &r, &err), KVA_EINVALID);
+    assert_non_null(strstr(err.text, "did you mean 'method'"));
+    free(w);
+}
+
+static void short_names_drop_what_all_share_and_never_collide(void **state)
+{
+    static const char *const spec[] = {
+        "snapkv:kernel=5,window=64+uniform", "snapkv:kernel=5,window=32+uniform",
+        "knorm:recent=0+uniform", "knorm:recent=0+adakv", "uniform"};
+    static const char *const want[] = {"snapkv:window=64", "snapkv:window=32", "knorm",
+                                       "knorm+adakv", "uniform"};
+    const char *out[5];
+    struct kva_arena a;
+    struct kva_error err = {0};
+
+    (void)state;
+    kva_arena_init(&a);
+    assert_int_equal(kva_report_short_names(&a, spec, 5, out, &err), KVA_OK);
+    for (int i = 0; i < 5; i++)
+        assert_string_equal(out[i], want[i]);
+    kva_arena_release(&a);
+}
+
+static void forty_thousand_outcomes_take_seconds(void **state)
+{
+    enum { TASKS = 10, METHODS = 8, BUDGETS = 5, N = 98 };
+    struct world *w = world_new(TASKS, N);
+    static char names[METHODS][8];
+    struct kva_report *r;
+    struct kva_error err = {0};
+    struct kva_report_opts o = {.replicates = 2000};
+    uint64_t t0 = kva_now_ns();
+
+    (void)state;
+    for (int t = 0; t < TASKS; t++) {
+        char row[N + 1];
+
+        memset(row, '1', N);
+        row[N] = 0;
+        add_cell(w, t, "dense", 1, "dense", row);
+        for (int m = 0; m < METHODS; m++)
+            for (int k = 0; k < BUDGETS; k++) {
+                struct kva_rng rng = {(uint64_t)(t * 100 + m * 10 + k)};
+
+                (void)snprintf(names[m], sizeof names[m], "m%d", m);
+                for (int i = 0; i < N; i++)
+                    row[i] = kva_rng_below(&rng, 10) < 5 + (uint64_t)m % 5 ? '1' : '0';
+                add_cell(w, t, names[m], 0.1 * (k + 1), "physical", row);
+            }
+    }
+    assert_true(w->d.n_outcomes > 39000);
+    assert_int_equal(kva_report_build(&w->d, &o, &r, &err), KVA_OK);
+    print_message("%d outcomes: %.2f s\n", w->d.n_outcomes,
+                  (double)(kva_now_ns() - t0) / 1e9);
+    assert_int_equal(mean_board(r, "physical")->n_method, METHODS * BUDGETS);
+    kva_report_free(r);
+    free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_are_one_plus_the_significantly_better_and_ties_are_ties),
+        cmocka_unit_test(retention_delta_and_nats_are_scaled_by_dense_and_blind),
+        cmocka_unit_test(a_task_below_its_floor_is_in_no_mean),
+        cmocka_unit_test(a_blind_run_raises_the_floor),
+        cmocka_unit_test(masked_rows_have_a_table_of_their_own_and_no_rank),
+        cmocka_unit_test(audit_bits_give_the_verdicts_of_5_2),
+        cmocka_unit_test(an_incomplete_row_has_no_rank_and_is_counted),
+        cmocka_unit_test(without_dense_nothing_is_ranked_and_the_reason_is_given),
+        cmocka_unit_test(an_empty_database_is_missing_and_says_so),
+        cmocka_unit_test(one_sample_and_equal_scores_never_crash),
+        cmocka_unit_test(only_leaves_out_counts_and_keeps_the_references),
+        cmocka_unit_test(short_names_drop_what_all_share_and_never_collide),
+        cmocka_unit_test(forty_thousand_outcomes_take_seconds),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
