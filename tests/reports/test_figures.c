@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* test_figures.c - drawings against their data, SVG made fit for a page, the directory
+ * that appears whole or not at all. */
+#include "tests/reports/fixture.h"
+
+#include "reports/figures.h"
+#include "tests/reports/page.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+static char tmp[64];
+
+static int make_tmp(void **state)
+{
+    (void)state;
+    (void)snprintf(tmp, sizeof tmp, "/tmp/kva-report-XXXXXX");
+    return mkdtemp(tmp) ? 0 : -1;
+}
+
+static void wipe(const char *dir)
+{
+    DIR *d = opendir(dir);
+    struct dirent *e;
+
+    while (d && (e = readdir(d)) != NULL) {
+        char path[1024];
+
+        if (e->d_name[0] == '.')
+            continue;
+        (void)snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        if (unlink(path) != 0)
+            wipe(path);
+    }
+    if (d)
+        closedir(d);
+    (void)rmdir(dir);
+}
+
+static int drop_tmp(void **state)
+{
+    (void)state;
+    wipe(tmp);
+    return 0;
+}
+
+static bool have_gnuplot(void)
+{
+    struct kva_error err = {0};
+    char path[128];
+
+    (void)snprintf(path, sizeof path, "%s/none.gp", tmp);
+    assert_int_equal(kva_write_file(path, "a=1\n", 4, &err), KVA_OK);
+    if (kva_gnuplot_run(tmp, "none.gp", &err) == KVA_OK)
+        return true;
+    print_message("SKIP: no gnuplot\n");
+    return false;
+}
+
+static int count(const char *s, const char *what)
+{
+    int n = 0;
+
+    for (; (s = strstr(s, what)) != NULL; s += strlen(what))
+        n++;
+    return n;
+}
+
+static struct world *three_budgets(void)
+{
+    struct world *w = world_new(1, 20);
+
+    add_cell(w, 0, "dense", 1, "dense", A20);
+    for (int k = 1; k <= 3; k++)
+        add_cell(w, 0, "it's_%d 50%", k * 0.25, "physical", H20);
+    for (int k = 1; k <= 3; k++)
+        add_cell(w, 0, "other", k * 0.25, "physical", k == 3 ? A20 : H20);
+    return w;
+}
+
+static char *read_text(const char *dir, const char *id, const char *ext)
+{
+    struct kva_error err = {0};
+    struct kva_buf b;
+    char path[512];
+
+    (void)snprintf(path, sizeof path, "%s/%s.%s", dir, id, ext);
+    kva_buf_init(&b, 0);
+    if (kva_read_file(path, 0, &b, &err) != KVA_OK)
+        print_error("%s\n", err.text);
+    assert_non_null(b.data);
+    return b.data;
+}
+
+static int data_lines(const char *tsv)
+{
+    int n = 0;
+
+    for (const char *s = tsv; *s; s++)
+        n += (s == tsv || s[-1] == '\n') && ((*s >= '0' && *s <= '9'));
+    return n;
+}
+
+static void drawings_hold_every_point_of_the_data_and_every_name(void **state)
+{
+    struct world *w;
+    struct kva_report *r;
+    struct kva_error err = {0};
+
+    (void)state;
+    if (!have_gnuplot())
+        skip();
+    w = three_budgets();
+    r = built(w, NULL);
+    assert_int_equal(kva_report_figures(r, tmp, &err), KVA_OK);
+    assert_int_equal(r->n_figure, 3);
+    for (int i = 0; i < r->n_figure; i++) {
+        const struct kva_figure *f = &r->figure[i];
+        char *svg = read_text(tmp, f->id, "svg"), *tsv = read_text(tmp, f->id, "tsv");
+        int points = 0;
+
+        assert_null(f->empty);
+        assert_int_equal(data_lines(tsv), f->n_points);
+        if (f->kind ==
+            KVA_FIG_RETENTION) { /* marks: the points and one a name in the key */
+            points = count(svg, "<use ") - count(svg, "\t<use xlink:href='#gpPt5' id") -
+                     count(svg, "\t<use xlink:href='#gpPt7' id") -
+                     count(svg, "\t<use xlink:href='#gpPt9' id") -
+                     count(svg, "\t<use xlink:href='#gpPt3' id") -
+                     count(svg, "\t<use xlink:href='#gpPt11' id") -
+                     count(svg, "\t<use xlink:href='#gpPt13' id");
+            assert_int_equal(points, f->n_points + f->n_series);
+            assert_int_equal(f->n_points, 6);
+            assert_non_null(strstr(svg, "it's_%d 50%"));
+            assert_non_null(strstr(svg, ">other<"));
+            assert_null(strstr(svg, "subscript"));
+        } else if (f->kind == KVA_FIG_DEPTH) {
+            assert_int_equal(f->n_points,
+                             3 * 3 * 10); /* budgets x (dense, two) x tenths */
+            assert_int_equal(
+                count(svg, "<text>100</text>") + count(svg, "<text>0</text>") +
+                    count(svg, "<text>50</text>") + count(svg, "<text>n/a</text>"),
+                f->n_points);
+        } else {
+            assert_int_equal(f->n_points, 7);
+        }
+        free(svg);
+        free(tsv);
+    }
+    kva_report_free(r);
+    free(w);
+}
+
+static void
+inlining_prefixes_ids_and_follows_the_theme_but_leaves_text_alone(void **state)
+{
+    static const char svg[] =
+        "<?xml version=\"1.0\"?>\n<svg \n width=\"960\" height=\"540\"\n viewBox=\"0 0 "
+        "960 540\"\n"
+        " xmlns=\"http://www.w3.org/2000/svg\">\n<title>Gnuplot</title>\n"
+        "<rect x=\"0\" y=\"0\" width=\"960\" height=\"540\" fill=\"none\"/>\n"
+        "<defs><circle id='gpDot' r='0.5' stroke='currentColor'/></defs>"
+        "<g id=\"gnuplot_plot_1\" ><title>gnuplot_plot_1</title>"
+        "<g fill=\"none\" color=\"black\" stroke=\"black\"><path stroke='black' "
+        "d='M0,0'/>"
+        "<use xlink:href='#gpDot' color='rgb(1,2,3)'/><polygon fill = 'url(#gpPat1)'/>"
+        "<text>id='gpDot' fill=\"black\" &lt;b></text></g></g>\n</svg>\n";
+    struct kva_buf b;
+    struct kva_error err = {0};
+
+    (void)state;
+    kva_buf_init(&b, 0);
+    assert_int_equal(kva_svg_inline(svg, sizeof svg - 1, "f1", "a <b> \"c\"", &b, &err),
+                     KVA_OK);
+    assert_string_equal(
+        b.data, "<svg viewBox=\"0 0 960 540\" role=\"img\" aria-label=\"a &lt;b&gt; "
+                "&quot;c&quot;\">"
+                "<defs><circle id=\"f1-gpDot\" r=\"0.5\" stroke=\"currentColor\"/></defs>"
+                "<g id=\"f1-gnuplot_plot_1\"><g fill=\"none\" stroke=\"currentColor\">"
+                "<path stroke=\"currentColor\" d=\"M0,0\"/>"
+                "<use href=\"#f1-gpDot\" color=\"rgb(1,2,3)\"/><polygon "
+                "fill=\"url(#f1-gpPat1)\"/>"
+                "<text>id='gpDot' fill=\"black\" &lt;b></text></g></g></svg>\n");
+    b.len = 0;
+    assert_int_equal(kva_svg_inline("no", 2, "f1", "", &b, &err), KVA_EFORMAT);
+    kva_buf_release(&b);
+}
+
+static void viridis_ends_where_it_should_and_ink_stands_out(void **state)
+{
+    (void)state;
+    assert_int_equal(kva_viridis(0), 0x440154);
+    assert_int_equal(kva_viridis(1), 0xfde725);
+    assert_int_equal(kva_viridis(0.5), 0x21918c);
+    assert_int_equal(kva_ink_on(0x440154), 0xffffff);
+    assert_int_equal(kva_ink_on(0xfde725), 0x000000);
+}
+
+static bool exists(const char *name)
+{
+    char path[512];
+
+    (void)snprintf(path, sizeof path, "%s/%s", tmp, name);
+    return access(path, F_OK) == 0;
+}
+
+static void a_report_appears_whole_and_the_old_one_survives_failure(void **state)
+{
+    struct world *w = three_budgets();
+    struct kva_report *r = built(w, NULL);
+    struct kva_error err = {0};
+    char dir[128], other[128], *html, *again;
+    DIR *d;
+    int n = 0;
+
+    (void)state;
+    (void)snprintf(dir, sizeof dir, "%s/out", tmp);
+    assert_int_equal(kva_report_write(r, dir, false, &err), KVA_OK);
+    assert_true(exists("out/index.html"));
+    assert_true(exists("out/report.json"));
+    assert_true(exists("out/tables/board1.csv"));
+    assert_true(exists("out/figures/retention-board1.gp"));
+    html = read_text(tmp, "out/index", "html");
+    assert_int_equal(kva_report_write(r, dir, false, &err), KVA_EINVALID);
+    memset(&err, 0, sizeof err);
+    assert_int_equal(kva_report_write(r, dir, true, &err), KVA_OK);
+    again = read_text(tmp, "out/index", "html");
+    assert_string_equal(html, again); /* same bytes, drawings included */
+    check_page(html); /* with three drawings inside: every id still once */
+    assert_null(strstr(html, "gnuplot_plot_1</title>"));
+    free(again);
+    /* something that is no report is never deleted */
+    (void)snprintf(other, sizeof other, "%s/mine", tmp);
+    assert_int_equal(mkdir(other, 0777), 0);
+    (void)snprintf(other, sizeof other, "%s/mine/thesis.txt", tmp);
+    assert_int_equal(kva_write_file(other, "x", 1, &err), KVA_OK);
+    (void)snprintf(other, sizeof other, "%s/mine", tmp);
+    assert_int_equal(kva_report_write(r, other, true, &err), KVA_EINVALID);
+    assert_true(exists("mine/thesis.txt"));
+    /* a place that cannot be written */
+    memset(&err, 0, sizeof err);
+    assert_int_not_equal(kva_report_write(r, "/proc/nothing/out", true, &err), KVA_OK);
+    /* nothing is left lying about */
+    d = opendir(tmp);
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d)) != NULL;)
+        n += strstr(e->d_name, ".tmp-") != NULL || strstr(e->d_name, ".old-") != NULL;
+    closedir(d);
+    assert_int_equal(n, 0);
+    free(html);
+    kva_report_free(r);
+    free(w);
+}
+
+static void without_gnuplot_the_report_is_complete_but_for_drawings(void **state)
+{
+    struct world *w = three_budgets();
+    struct kva_report *r = built(w, NULL);
+    struct kva_error err = {0};
+    char dir[128], *html, *path = strdup(getenv("PATH"));
+
+    (void)state;
+    (void)snprintf(dir, sizeof dir, "%s/plain", tmp);
+    assert_int_equal(setenv("PATH", "/nonexistent", 1), 0);
+    assert_int_equal(kva_report_figures(r, tmp, &err), KVA_ETOOL);
+    memset(&err, 0, sizeof err);
+    kva_log_set(NULL, NULL, KVA_LOG_ERROR);
+    assert_int_equal(kva_report_write(r, dir, false, &err), KVA_OK);
+    html = read_text(tmp, "plain/index", "html");
+    assert_non_null(strstr(html, "gnuplot was missing"));
+    free(html);
+    kva_report_free(r);
+    {
+        struct kva_report_opts o = {.require_figures = true, .replicates = 100};
+
+        (void)snprintf(dir, sizeof dir, "%s/strict", tmp);
+        assert_int_equal(kva_report_build(&w->d, &o, &r, &err), KVA_OK);
+        assert_int_equal(kva_report_write(r, dir, false, &err), KVA_ETOOL);
+        assert_false(exists("strict"));
+    }
+    assert_int_equal(setenv("PATH", path, 1), 0);
+    free(path);
+    kva_report_free(r);
+    free(w);
+}
+
+static void a_figure_without_data_says_why(void **state)
+{
+    struct world *w = world_new(1, 20);
+    struct kva_report *r;
+
+    (void)state;
+    add_cell(w, 0, "a", 0.5, "physical", H20);
+    r = built(w, NULL);
+    assert_int_equal(r->figure[0].kind, KVA_FIG_RETENTION);
+    assert_non_null(strstr(r->figure[0].empty, "dense run is missing"));
+    kva_report_free(r);
+    free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(drawings_hold_every_point_of_the_data_and_every_name),
+        cmocka_unit_test(
+            inlining_prefixes_ids_and_follows_the_theme_but_leaves_text_alone),
+        cmocka_unit_test(viridis_ends_where_it_should_and_ink_stands_out),
+        cmocka_unit_test(a_report_appears_whole_and_the_old_one_survives_failure),
+        cmocka_unit_test(without_gnuplot_the_report_is_complete_but_for_drawings),
+        cmocka_unit_test(a_figure_without_data_says_why),
+    };
+
+    return cmocka_run_group_tests(tests, make_tmp, drop_tmp);
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* test_render.c - JSON, CSV, Markdown and the page: valid, escaped, the same bytes twice.
+ */
+#include "tests/reports/fixture.h"
+
+#include "tests/reports/page.h"
+
+#define HOSTILE "\"><script>alert(1)</script>"
+#define FORMULA "=cmd|' /C calc'!A0"
+
+static struct world *hostile_world(void)
+{
+    struct world *w = world_new(1, 20);
+
+    w->model[0].name = S("m\x1b[31m&\xff'|`");
+    add_cell(w, 0, HOSTILE, 0.5, "physical", H20);
+    add_cell(w, 0, FORMULA, 0.5, "physical", N20);
+    add_cell(w, 0, "blind", 1, "dense", N20);
+    add_cell(w, 0, "dense", 1, "dense", A20);
+    return w;
+}
+
+static char *page(const struct kva_report *r, const char *figures)
+{
+    struct kva_error err = {0};
+    struct kva_buf b;
+
+    kva_buf_init(&b, 0);
+    assert_int_equal(kva_report_html(r, figures, &b, &err), KVA_OK);
+    return b.data;
+}
+
+static void json_parses_and_holds_unrounded_values(void **state)
+{
+    struct world *w = simple_world();
+    struct kva_report *r = built(w, NULL);
+    char *text = rendered(r, kva_report_json);
+    json_error_t bad;
+    json_t *doc = json_loads(text, JSON_REJECT_DUPLICATES, &bad), *t, *row, *col;
+    size_t i;
+    bool found = false;
+
+    (void)state;
+    assert_non_null(doc);
+    assert_string_equal(json_string_value(json_object_get(doc, "schema")),
+                        "kvaudit.report/1");
+    t = json_array_get(json_object_get(doc, "tables"), 0);
+    json_array_foreach(json_object_get(t, "rows"), i, row)
+    {
+        size_t c;
+
+        json_array_foreach(json_object_get(t, "columns"), c, col) assert_non_null(
+            json_object_get(row, json_string_value(json_object_get(col, "id"))));
+        if (strcmp(json_string_value(json_object_get(row, "method")), "half") != 0)
+            continue;
+        found = true;
+        NEAR(json_number_value(json_object_get(row, "score")), 0.5, 0);
+        NEAR(json_number_value(json_object_get(row, "score_lo")),
+             kva_stat_wilson(10, 20).lo, 0);
+        NEAR(json_number_value(json_object_get(row, "nats_retention")), 1.95 / 2.9,
+             1e-15);
+        assert_true(json_is_null(json_object_get(row, "ttft_ms")));
+        assert_string_equal(json_string_value(json_object_get(row, "audit")), "PHYSICAL");
+    }
+    assert_true(found);
+    json_decref(doc);
+    free(text);
+    kva_report_free(r);
+    free(w);
+}
+
+/* RFC 4180 reader: fields of each line; returns how many lines. */
+static int csv_lines(const char *s, int *fields)
+{
+    int lines = 0, n = 1;
+
+    for (; *s; s++) {
+        if (*s == '"') {
+            for (s++; !(s[0] == '"' && s[1] != '"'); s++) {
+                assert_int_not_equal(*s, 0);
+                s += s[0] == '"';
+            }
+        } else if (*s == ',') {
+            n++;
+        } else if (*s == '\n') {
+            if (lines == 0)
+                *fields = n;
+            assert_int_equal(n, *fields);
+            lines++;
+            n = 1;
+        }
+    }
+    return lines;
+}
+
+static void csv_has_equal_lines_and_runs_no_formula(void **state)
+{
+    struct world *w = hostile_world();
+    struct kva_report *r = built(w, NULL);
+    char *text = rendered(r, kva_report_csv);
+    int fields = 0;
+
+    (void)state;
+    assert_int_equal(csv_lines(text, &fields), 5); /* header, dense, two methods, blind */
+    assert_non_null(strstr(text, "\"'" FORMULA "\""));
+    assert_null(strstr(text, ",=cmd"));
+    assert_non_null(strstr(text, ",-0.5,")); /* a negative number is no formula */
+    free(text);
+    kva_report_free(r);
+    free(w);
+}
+
+static void markdown_escapes_pipes_and_markup(void **state)
+{
+    struct world *w = hostile_world();
+    struct kva_report *r = built(w, NULL);
+    char *text = rendered(r, kva_report_markdown), *line;
+
+    (void)state;
+    assert_null(strstr(text, "<script>"));
+    assert_non_null(strstr(text, "=cmd\\|'"));
+    line = strstr(text, "| rank ");
+    assert_non_null(line);
+    free(text);
+    kva_report_free(r);
+    free(w);
+}
+
+static void text_carries_no_control_characters(void **state)
+{
+    struct world *w = hostile_world();
+    struct kva_report *r = built(w, NULL);
+    char *text = rendered(r, kva_report_text);
+
+    (void)state;
+    for (const char *s = text; *s; s++)
+        assert_true((unsigned char)*s >= 0x20 || *s == '\n');
+    assert_int_equal(strlen(text) > 0, 1);
+    free(text);
+    kva_report_free(r);
+    free(w);
+}
+
+/* ---- the page ---- */
+
+static void the_page_is_well_formed_with_unique_ids_and_local_links(void **state)
+{
+    struct world *w = simple_world();
+    struct kva_report *r = built(w, NULL);
+    char *html = page(r, NULL);
+
+    (void)state;
+    check_page(html);
+    assert_null(strstr(html, "http://"));
+    assert_null(strstr(html, "https://"));
+    assert_null(strstr(html, "url(\"http"));
+    assert_non_null(strstr(html, "<html lang=\"en\">"));
+    assert_non_null(strstr(html, "At 50 % kept good and same are tied for the lead"));
+    free(html);
+    kva_report_free(r);
+    free(w);
+}
+
+static void hostile_names_stay_text_on_the_page(void **state)
+{
+    struct world *w = hostile_world();
+    struct kva_report *r = built(w, NULL);
+    char *html = page(r, NULL);
+
+    (void)state;
+    check_page(html);
+    assert_null(strstr(html, "<script>alert"));
+    assert_non_null(strstr(html, "&quot;&gt;&lt;script&gt;alert(1)"));
+    assert_null(strchr(html, '\x1b'));
+    free(html);
+    kva_report_free(r);
+    free(w);
+}
+
+static void the_policy_names_the_hash_of_the_one_script(void **state)
+{
+    static const char abc[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    struct world *w = simple_world();
+    struct kva_report *r = built(w, NULL);
+    char *html = page(r, NULL), *script = strstr(html, "<script>"), want[64] = "sha256-";
+    char *end = strstr(html, "</script>");
+    uint8_t d[33] = {0};
+    size_t n = 7;
+
+    (void)state;
+    assert_non_null(script);
+    assert_null(strstr(end + 1, "<script"));
+    kva_sha256_of(script + 8, (size_t)(end - script) - 8, d);
+    for (int i = 0; i < 33; i += 3) {
+        unsigned v = (unsigned)d[i] << 16 | (unsigned)d[i + 1] << 8 | d[i + 2];
+
+        for (int k = 18; k >= 0; k -= 6)
+            want[n++] = abc[v >> k & 63];
+    }
+    want[n - 1] = '=';
+    assert_non_null(strstr(html, want));
+    assert_non_null(strstr(html, "default-src 'none'"));
+    free(html);
+    kva_report_free(r);
+    free(w);
+}
+
+/* ---- contrast (WCAG 2.1) from the page's own variables ---- */
+
+static double channel(unsigned v)
+{
+    double c = v / 255.0;
+
+    return c <= 0.04045 ? c / 12.92 : pow((c + 0.055) / 1.055, 2.4);
+}
+
+static double luminance(const char *block, const char *name)
+{
+    const char *at = strstr(block, name);
+    unsigned rgb;
+
+    assert_non_null(at);
+    at += strlen(name);
+    at += strspn(at, ": ");
+    assert_int_equal(*at, '#');
+    rgb = (unsigned)strtoul(at + 1, NULL, 16);
+    return 0.2126 * channel(rgb >> 16 & 255) + 0.7152 * channel(rgb >> 8 & 255) +
+           0.0722 * channel(rgb & 255);
+}
+
+static double contrast(const char *block, const char *a, const char *b)
+{
+    double x = luminance(block, a), y = luminance(block, b);
+
+    return x > y ? (x + 0.05) / (y + 0.05) : (y + 0.05) / (x + 0.05);
+}
+
+static void text_has_a_contrast_of_4_5_in_both_themes(void **state)
+{
+    static const char *const ink[] = {"--fg",   "--muted", "--accent",
+                                      "--good", "--warn",  "--bad"};
+    static const char *const paper[] = {"--bg", "--surface", "--soft"};
+    struct world *w = simple_world();
+    struct kva_report *r = built(w, NULL);
+    char *html = page(r, NULL);
+    const char *block[2] = {strstr(html, ":root {"),
+                            strstr(html, ":root[data-theme=\"dark\"]")};
+
+    (void)state;
+    for (int t = 0; t < 2; t++) {
+        assert_non_null(block[t]);
+        for (size_t i = 0; i < sizeof ink / sizeof ink[0]; i++)
+            for (size_t k = 0; k < sizeof paper / sizeof paper[0]; k++) {
+                double c = contrast(block[t], ink[i], paper[k]);
+
+                if (c < 4.5)
+                    print_error("theme %d: %s on %s: %.2f\n", t, ink[i], paper[k], c);
+                assert_true(c >= 4.5);
+            }
+        assert_true(contrast(block[t], "--dot", "--surface") >= 3);
+    }
+    /* the two dark blocks say the same */
+    {
+        const char *media = strstr(html, ":root:not([data-theme=\"light\"])");
+
+        for (size_t i = 0; i < sizeof ink / sizeof ink[0]; i++)
+            NEAR(luminance(media, ink[i]), luminance(block[1], ink[i]), 0);
+    }
+    free(html);
+    kva_report_free(r);
+    free(w);
+}
+
+static void the_same_data_give_the_same_bytes_and_no_path_or_host(void **state)
+{
+    enum kva_status (*const f[])(const struct kva_report *, struct kva_buf *,
+                                 struct kva_error *) = {
+        kva_report_text, kva_report_json, kva_report_csv, kva_report_markdown};
+    struct world *w = simple_world();
+    struct kva_report *a = built(w, NULL), *b = built(w, NULL);
+    char *x, *y, host[256] = "";
+
+    (void)state;
+    (void)gethostname(host, sizeof host - 1);
+    for (size_t i = 0; i < sizeof f / sizeof f[0]; i++) {
+        x = rendered(a, f[i]);
+        y = rendered(b, f[i]);
+        assert_string_equal(x, y);
+        assert_null(strstr(x, "/home"));
+        assert_null(strstr(x, "/tmp"));
+        if (strlen(host) > 5)
+            assert_null(strstr(x, host));
+        free(x);
+        free(y);
+    }
+    x = page(a, NULL);
+    y = page(b, NULL);
+    assert_string_equal(x, y);
+    free(x);
+    free(y);
+    kva_report_free(a);
+    kva_report_free(b);
+    free(w);
+}
+
+static void source_date_epoch_replaces_the_time(void **state)
+{
+    struct world *w = simple_world();
+    struct kva_report *r;
+    char *text;
+
+    (void)state;
+    assert_int_equal(setenv("SOURCE_DATE_EPOCH", "86400", 1), 0);
+    r = built(w, NULL);
+    unsetenv("SOURCE_DATE_EPOCH");
+    text = rendered(r, kva_report_json);
+    assert_non_null(strstr(text, "\"generated\":\"1970-01-02T00:00:00Z\""));
+    free(text);
+    kva_report_free(r);
+    r = built(w, NULL);
+    text = rendered(r, kva_report_json);
+    assert_non_null(strstr(text, "\"generated\":\"2023-11-14T22:15:00Z\""));
+    free(text);
+    kva_report_free(r);
+    free(w);
+}
+
+static void every_view_renders_in_every_format(void **state)
+{
+    static const char *const view[] = {"leaderboard", "tasks", "memory", "timing",
+                                       "coverage"};
+    struct world *w = simple_world();
+    struct kva_report_opts o = {.view = "leaderbord"};
+    struct kva_error err = {0};
+    struct kva_report *r;
+
+    (void)state;
+    for (size_t i = 0; i < 5; i++) {
+        char *s;
+
+        r = built(w, view[i]);
+        free(rendered(r, kva_report_text));
+        free(rendered(r, kva_report_csv));
+        free(rendered(r, kva_report_markdown));
+        s = rendered(r, kva_report_json);
+        assert_non_null(strstr(s, view[i]));
+        free(s);
+        kva_report_free(r);
+    }
+    assert_int_equal(kva_report_build(&w->d, &o, &r, &err), KVA_EINVALID);
+    free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(json_parses_and_holds_unrounded_values),
+        cmocka_unit_test(csv_has_equal_lines_and_runs_no_formula),
+        cmocka_unit_test(markdown_escapes_pipes_and_markup),
+        cmocka_unit_test(text_carries_no_control_characters),
+        cmocka_unit_test(the_page_is_well_formed_with_unique_ids_and_local_links),
+        cmocka_unit_test(hostile_names_stay_text_on_the_page),
+        cmocka_unit_test(the_policy_names_the_hash_of_the_one_script),
+        cmocka_unit_test(text_has_a_contrast_of_4_5_in_both_themes),
+        cmocka_unit_test(the_same_data_give_the_same_bytes_and_no_path_or_host),
+        cmocka_unit_test(source_date_epoch_replaces_the_time),
+        cmocka_unit_test(every_view_renders_in_every_format),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
