@@ -77,7 +77,9 @@ class Bench:
         self.versions = []
         self.table = Table()
         self.engine = Server([self.engine_path, self.model, TEXT, "1"], self.log)
-        self.isa = self.engine("info")["isa"]
+        info = self.engine("info")
+        self.isa, self.token_gflop = info["isa"], float(info["token_gflop"])
+        self.single = None  # tokens per second of one session of 128 entries
         self.cores = len(os.sched_getaffinity(0))
 
     def path(self, name):
@@ -170,6 +172,7 @@ class Bench:
             for n in sizes if turn == 0 else reversed(sizes):
                 times.setdefault(n, []).append(self.engine.seconds(f"wave {n} 24"))
         rate = {n: n / median(times[n]) for n in sizes}
+        self.single = rate[1]
         for n in sizes:
             row = Row(f"wave of {n}, 128 kept entries each" if n > 1
                       else "one session of 128 kept entries", "tok/s", rate[n])
@@ -191,6 +194,12 @@ class Bench:
             row = Row(f"product, m = {m}", "GFLOP/s", value)
             row.reach(100 * value / peak, 75.0, "% of the peak")
             self.table.add(row)
+        if self.single:
+            used = self.single * self.token_gflop
+            self.table.note(
+                f"One session of 128 entries already keeps {100 * used / peak:.0f} % of the FMA "
+                f"peak busy ({self.token_gflop:.3f} GFLOP a token), so that no wave in exact f32 can "
+                f"exceed {peak / used:.1f} x its tokens per second on this core, attention apart.")
 
     # ---- sweeps -----------------------------------------------------------------------------
 
@@ -309,15 +318,17 @@ class Bench:
 
     def rows_profile(self):
         self.say("profile")
-        for n in (512, 4096):
-            parts = self.engine(f"profile {n} 32")
-            for what in ("prefill", "decode"):
-                shares = sorted(((float(v), k[len(what) + 1:]) for k, v in parts.items()
-                                 if k.startswith(what) and not k.endswith("_s")), reverse=True)
-                self.table.note(
-                    f"Where the time goes, {what} {'of' if what == 'prefill' else 'after'} {n} tokens: "
-                    + ", ".join(f"{name} {100 * share:.1f} %" for share, name in shares
-                                if share >= 0.0005) + ".")
+        for command, title in (
+                ("prefill 512", "prefill of 512 tokens"), ("decode 32", "decode after 512 tokens"),
+                ("prefill 4096", "prefill of 4,096 tokens"),
+                ("decode 32", "decode after 4,096 tokens"),
+                ("wave 24 16", "wave of 24 sessions of 128 kept entries")):
+            what = command.split()[0]
+            shares = sorted(((float(v), k[len(what) + 1:]) for k, v in
+                             self.engine("profile " + command).items() if not k.endswith("_s")),
+                            reverse=True)
+            self.table.note(f"Where the time goes, {title}: " + ", ".join(
+                f"{name} {100 * share:.1f} %" for share, name in shares if share >= 0.0005) + ".")
 
     # ---- all ------------------------------------------------------------------------------------
 

@@ -93,13 +93,10 @@ static void read_ids(struct bench *b, const char *path)
     free(text);
 }
 
-static int tokens_of(const struct bench *b, const char *word)
+static void tokens_check(const struct bench *b, int n)
 {
-    long n = word ? strtol(word, NULL, 10) : 0;
-
     if (n < 1 || (size_t)n > b->ids.n || n > MAX_TOKENS)
         stop("a number of tokens that the text does not have", NULL);
-    return (int)n;
 }
 
 /* ---- one session ---- */
@@ -123,6 +120,7 @@ static double prefill(struct bench *b, int n)
     struct kva_error err = {0};
     double t;
 
+    tokens_check(b, n);
     kva_session_free(b->s);
     b->s = new_session(b, n + MAX_STEPS);
     t = now();
@@ -394,12 +392,15 @@ static void print_profile(const char *what, double total)
     printf("%s_rest %.4f\n", what, rest / total);
 }
 
-static void profile(struct bench *b, int n, int k)
+/* Runs `what` a b with the clocks on. */
+static void profile(struct bench *b, const char *what, int n, int k)
 {
     struct kva_ops *o = b->m->ops;
-    struct kva_row row;
-    double t = 0;
+    bool is_wave = strcmp(what, "wave") == 0, is_decode = strcmp(what, "decode") == 0;
+    double t;
 
+    if (is_wave && !b->wave[0])
+        wave_make(b);
     plain = *o;
     o->matmul = timed_matmul;
     o->attend = timed_attend;
@@ -410,30 +411,49 @@ static void profile(struct bench *b, int n, int k)
     o->add = timed_add;
     o->embed = timed_embed;
     o->logits_stats = timed_stats;
-    print_profile("prefill", prefill(b, n));
-    row = b->last;
-    for (int i = 0; i < k && i < MAX_STEPS; i++)
-        t += step(b, &row, 1);
-    if (k > 0)
-        print_profile("decode", t);
+    t = now();
+    if (is_wave)
+        (void)wave(b, n, k);
+    else if (is_decode)
+        (void)decode(b, n);
+    else
+        (void)prefill(b, n);
+    print_profile(what, now() - t);
     *o = plain;
 }
 
 /* ---- commands ---- */
 
+/* Floating-point operations of the products of one token, output head included. */
+static double token_flop(const struct kva_arch *a)
+{
+    double n = (double)a->lm_head->out * a->lm_head->in;
+
+    for (int i = 0; i < a->layers; i++) {
+        const struct kva_layer *l = &a->layer[i];
+        const struct kva_weight *w[7] = {l->q, l->k, l->v, l->o, l->gate, l->up, l->down};
+
+        for (int j = 0; j < 7; j++)
+            n += (double)w[j]->out * w[j]->in;
+    }
+    return 2.0 * n;
+}
+
 static void info(const struct bench *b)
 {
     const struct kva_model_info *i = kva_model_info(b->m);
 
-    printf("model %s\nisa %s\nthreads %d\nweights %s\nweight_bytes %llu\n", i->name,
-           b->m->ops->isa, b->m->ops->threads, i->wtype,
-           (unsigned long long)i->weight_bytes);
+    printf("model %s\nisa %s\nthreads %d\nweights %s\nweight_bytes %llu\n"
+           "token_gflop %.4f\n",
+           i->name, b->m->ops->isa, b->m->ops->threads, i->wtype,
+           (unsigned long long)i->weight_bytes, token_flop(&b->m->arch) * 1e-9);
 }
 
 static void command(struct bench *b, char *line)
 {
     char *save = NULL, *word = strtok_r(line, " \n", &save);
     const char *a1 = strtok_r(NULL, " \n", &save), *a2 = strtok_r(NULL, " \n", &save);
+    const char *a3 = strtok_r(NULL, " \n", &save);
     int n1 = a1 ? (int)strtol(a1, NULL, 10) : 0;
     int n2 = a2 ? (int)strtol(a2, NULL, 10) : 0;
 
@@ -442,13 +462,13 @@ static void command(struct bench *b, char *line)
     if (strcmp(word, "info") == 0) {
         info(b);
     } else if (strcmp(word, "ids") == 0) {
-        n1 = tokens_of(b, a1);
+        tokens_check(b, n1);
         printf("ids");
         for (int i = 0; i < n1; i++)
             printf(" %d", b->ids.id[i]);
         printf("\n");
     } else if (strcmp(word, "prefill") == 0) {
-        printf("seconds %.6f\n", prefill(b, tokens_of(b, a1)));
+        printf("seconds %.6f\n", prefill(b, n1));
     } else if (strcmp(word, "decode") == 0) {
         printf("seconds %.6f\n", decode(b, n1));
     } else if (strcmp(word, "wave") == 0) {
@@ -458,7 +478,8 @@ static void command(struct bench *b, char *line)
     } else if (strcmp(word, "product") == 0 && n1 > 0) {
         printf("gflops %.1f\n", product_gflops(b, n1));
     } else if (strcmp(word, "profile") == 0) {
-        profile(b, tokens_of(b, a1), n2);
+        n1 = a2 ? (int)strtol(a2, NULL, 10) : 0;
+        profile(b, a1 ? a1 : "prefill", n1, a3 ? (int)strtol(a3, NULL, 10) : 0);
     } else {
         stop("unknown command", NULL);
     }
