@@ -120,6 +120,20 @@ static void choose(struct layout *l, int width, struct kva_buf *hidden)
     }
 }
 
+/* As everywhere, but interval bounds without decimals: width is scarce here. */
+static void format(const struct kva_col *c, const struct kva_val *v, struct kva_buf *out)
+{
+    struct kva_val plain = *v;
+
+    if (!c->interval || v->text || isnan(v->v) || isnan(v->lo)) {
+        kva_val_format(c, v, out);
+        return;
+    }
+    plain.lo = plain.hi = (double)NAN;
+    kva_val_format(c, &plain, out);
+    kva_buf_printf(out, " [%.0f, %.0f]", 100 * v->lo + 0.0, 100 * v->hi + 0.0);
+}
+
 static enum kva_status lay_out(struct layout *l, struct kva_error *err)
 {
     const struct kva_tab *t = l->t;
@@ -129,7 +143,8 @@ static enum kva_status lay_out(struct layout *l, struct kva_error *err)
         return KVA_FAIL(err, KVA_ENOMEM, "report: text: out of memory");
     for (int c = 0; c < t->n_col; c++) {
         (void)strncat(l->label[c], t->col[c].label, 30);
-        if (t->col[c].unit[0] && t->col[c].kind != KVA_COL_TEXT) {
+        if (t->col[c].unit[0] &&
+            (t->col[c].kind == KVA_COL_REAL || t->col[c].kind == KVA_COL_INT)) {
             (void)strncat(l->label[c], " ", 2);
             (void)strncat(l->label[c], t->col[c].unit, 12);
         }
@@ -145,7 +160,7 @@ static enum kva_status lay_out(struct layout *l, struct kva_error *err)
             int w;
 
             kva_buf_init(&b, 0);
-            kva_val_format(&t->col[c], v, &b);
+            format(&t->col[c], v, &b);
             l->text[k * t->n_col + c] = b.failed ? NULL : strdup(b.data ? b.data : "");
             kva_buf_release(&b);
             if (!l->text[k * t->n_col + c])
