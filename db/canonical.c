@@ -6,7 +6,7 @@
  * with %.17g; larger whole numbers are therefore distinguished only as doubles are.
  * Strings are escaped where JSON requires it: quote, backslash, control characters (\b \t
  * \n \f \r, else \u00xx). */
-#include "db/db.h"
+#include "db/db_internal.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -118,6 +118,11 @@ static enum kva_status put(json_t *v, struct kva_buf *out, struct kva_error *err
     return KVA_OK;
 }
 
+bool kva_json_no_memory(const json_error_t *why)
+{
+    return why->text[0] == '\0' || json_error_code(why) == json_error_out_of_memory;
+}
+
 enum kva_status kva_json_canonical(const char *json, struct kva_buf *out,
                                    struct kva_error *err)
 {
@@ -128,6 +133,8 @@ enum kva_status kva_json_canonical(const char *json, struct kva_buf *out,
                            &at);
     enum kva_status rc;
 
+    if (!v && kva_json_no_memory(&at))
+        return KVA_FAIL(err, KVA_ENOMEM, "canonical JSON: out of memory");
     if (!v)
         return KVA_FAIL(err, KVA_EFORMAT, "JSON line %d column %d: %s", at.line,
                         at.column, at.text);

@@ -6,7 +6,11 @@
 
 #include "db/db.h"
 
+#include <jansson.h>
 #include <sqlite3.h>
+
+/* Why a text was not read: Jansson leaves no message when its allocations fail. */
+bool kva_json_no_memory(const json_error_t *why);
 
 /* Statements prepared on first use and kept until the file is closed: name, SQL. */
 #define KVA_DB_STMT_MAP(X)                                                               \

@@ -227,19 +227,25 @@ static enum kva_status on_task(struct loader *ld, sqlite3_stmt *st)
                : no_memory(ld);
 }
 
-static double depth_of(const char *meta_json)
+/* -1 when the sample has none. */
+static enum kva_status depth_of(struct loader *ld, const char *meta_json, double *depth)
 {
     json_t *v;
-    double depth = -1;
-    const char *at = strstr(meta_json, "\"depth\"");
+    json_error_t why;
 
-    if (!at) /* most samples have none: do not parse */
-        return -1;
-    v = json_loads(meta_json, 0, NULL);
+    *depth = -1;
+    if (!strstr(meta_json, "\"depth\"")) /* most samples have none: do not parse */
+        return KVA_OK;
+    v = json_loads(meta_json, 0, &why);
+    if (!v && kva_json_no_memory(&why))
+        return no_memory(ld);
+    if (!v)
+        return KVA_FAIL(ld->err, KVA_EFORMAT, "%s: meta_json of a sample: %s",
+                        ld->db->path, why.text);
     if (json_is_number(json_object_get(v, "depth")))
-        depth = json_number_value(json_object_get(v, "depth"));
+        *depth = json_number_value(json_object_get(v, "depth"));
     json_decref(v);
-    return depth;
+    return KVA_OK;
 }
 
 static enum kva_status on_sample(struct loader *ld, sqlite3_stmt *st)
@@ -264,7 +270,7 @@ static enum kva_status on_sample(struct loader *ld, sqlite3_stmt *st)
     s->refs_json = text(ld, st, 6, true);
     if (!s->cluster || !s->meta_json || !s->refs_json)
         return no_memory(ld);
-    s->depth = depth_of(s->meta_json);
+    KVA_TRY(depth_of(ld, s->meta_json, &s->depth));
     return s->task >= 0 ? KVA_OK
                         : KVA_FAIL(ld->err, KVA_EDB, "%s: a sample without its task",
                                    ld->db->path);

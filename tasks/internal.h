@@ -205,6 +205,10 @@ enum kva_status kva_task_finish(const struct kva_task *task,
 enum kva_status kva_task_bad_param(const struct kva_task_request *req, const char *key,
                                    const char *const *known, struct kva_error *err);
 
+/* A value of Jansson (json_t) as text, appended; check the buffer's status. json_dumps()
+ * is not used: where memory ends while it writes, it leaves out a key and succeeds. */
+void kva_task_dump(const void *json, size_t flags, struct kva_buf *out);
+
 /* One niah item on fixed units: the worked examples name no length (niah.c). */
 enum kva_status kva_niah_item_fixed(const struct kva_task *task, int idx, size_t n_units,
                                     int guard, const struct kva_tok_api *tok,

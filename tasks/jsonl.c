@@ -388,6 +388,9 @@ static enum kva_status read_record(const struct jsonl *s, const struct line *lin
 
     o = json_loadb(s->file.data + line->b0, line->b1 - line->b0,
                    JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+    /* Jansson leaves no message when its allocations fail */
+    if (!o && (!why.text[0] || json_error_code(&why) == json_error_out_of_memory))
+        return no_memory(&at, err);
     if (!o)
         return complain(&at, err, "%s (byte %d)", why.text, why.position);
     if (!json_is_object(o)) {

@@ -6,7 +6,6 @@
 #include "tasks/internal.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void put(bool *bad, json_t *o, const char *key, json_t *value)
@@ -114,14 +113,24 @@ static void add_prompt(json_t *o, const struct kva_item *item, bool *bad)
     put(bad, o, "turns", json_null());
 }
 
+static int add_text(const char *s, size_t n, void *out)
+{
+    kva_buf_add(out, s, n);
+    return 0;
+}
+
+void kva_task_dump(const void *json, size_t flags, struct kva_buf *out)
+{
+    if (json_dump_callback(json, add_text, out, flags) != 0)
+        out->failed = true;
+}
+
 enum kva_status kva_task_record(const struct kva_task *task, const struct kva_item *item,
                                 const struct kva_tok_api *tok, struct kva_buf *out,
                                 struct kva_error *err)
 {
     json_t *o = json_object();
     bool generated = task->info.ctx > 0, failed = false, *bad = &failed;
-    char *dump;
-    enum kva_status rc;
 
     put(bad, o, "schema", json_string("kvaudit.sample/1"));
     put(bad, o, "suite", json_string(task->info.suite));
@@ -143,16 +152,12 @@ enum kva_status kva_task_record(const struct kva_task *task, const struct kva_it
     if (item->underfill)
         put(bad, o, "underfill", json_true());
     add_prompt(o, item, bad);
-    dump =
-        failed
-            ? NULL
-            : json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
+    if (!failed)
+        kva_task_dump(o, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9),
+                      out);
     json_decref(o);
-    if (!dump)
+    if (failed || out->failed)
         return KVA_FAIL(err, KVA_ENOMEM, "item %d: the record cannot be written",
                         item->idx);
-    kva_buf_puts(out, dump);
-    free(dump);
-    rc = kva_buf_status(out, err);
-    return rc;
+    return KVA_OK;
 }

@@ -278,10 +278,11 @@ static const char *describe(const struct kva_task *task, struct kva_arena *arena
                             bool source)
 {
     json_t *gen = json_object(), *src = json_object();
-    char *dump = NULL;
     const char *out = NULL;
+    struct kva_buf dump;
     int bad = 0;
 
+    kva_buf_init(&dump, 0);
     bad |= json_object_set_new(gen, "family", json_string(task->desc->name));
     bad |= json_object_set_new(gen, "suite", json_string(task->info.suite));
     bad |= json_object_set_new(gen, "version", json_integer(task->info.version));
@@ -291,11 +292,11 @@ static const char *describe(const struct kva_task *task, struct kva_arena *arena
             json_object_del(src, "path");
             bad |= json_object_set(gen, "source", src);
         }
-        dump = json_dumps(source ? src : gen, JSON_COMPACT | JSON_SORT_KEYS);
+        kva_task_dump(source ? src : gen, JSON_COMPACT | JSON_SORT_KEYS, &dump);
     }
-    if (dump && !bad)
-        out = kva_arena_strdup(arena, dump);
-    free(dump);
+    if (!bad && !dump.failed)
+        out = kva_arena_strdup(arena, dump.data);
+    kva_buf_release(&dump);
     json_decref(gen);
     json_decref(src);
     return out;

@@ -12,6 +12,7 @@
 #include "models/model.h"
 #include "tasks/task.h"
 
+#include <jansson.h>
 #include <malloc.h>
 #include <math.h>
 
@@ -53,6 +54,10 @@ static bool has_failed(long n)
     return true;
 }
 
+/* Jansson calls some of its own failures errors of the text: KVA_EFORMAT is as good an
+ * answer while it reads one. */
+static bool reads_json;
+
 /* Runs `op` once for every allocation it makes; returns how many there are. */
 static long exhaust(const char *name, operation op, void *ctx)
 {
@@ -85,7 +90,8 @@ static long exhaust(const char *name, operation op, void *ctx)
         }
         if (rc == KVA_OK)
             fail_msg("%s: nobody noticed that allocation %ld failed", name, n);
-        if (rc != KVA_ENOMEM || err.code != rc || !err.text[0] || strchr(err.text, '\n'))
+        if ((rc != KVA_ENOMEM && !(reads_json && rc == KVA_EFORMAT)) || err.code != rc ||
+            !err.text[0] || strchr(err.text, '\n'))
             fail_msg("%s: allocation %ld failed and the answer is %s, \"%s\"", name, n,
                      kva_status_name(rc), err.text);
     }
@@ -372,6 +378,7 @@ static void every_method_scores_and_selects(void **state)
 
 struct task_case {
     const char *text, *dir;
+    bool record;
     uint64_t fnv;
 };
 
@@ -394,7 +401,11 @@ static enum kva_status make_item(void *ctx, struct kva_error *err)
         goto out;
     }
     KVA_GO(kva_task_item(task, 0, &kva_tok_ws, &arena, &item, err));
-    KVA_GO(kva_task_record(task, &item, &kva_tok_ws, &line, err));
+    if (c->record)
+        KVA_GO(kva_task_record(task, &item, &kva_tok_ws, &line, err));
+    else
+        kva_buf_puts(&line, item.context);
+    KVA_GO(kva_buf_status(&line, err));
     if (!kva_task_gen_json(task, &arena) || !kva_task_source_json(task, &arena)) {
         rc = KVA_FAIL(err, KVA_ENOMEM, "no description");
         goto out;
@@ -412,12 +423,17 @@ out:
 
 static void every_kind_of_task_makes_an_item(void **state)
 {
-    static const char *const texts[] = {"ruler/niah_single_1@512",
-                                        "ruler/niah_single_2@512",
-                                        "ruler/niah_single_3@512",
-                                        "ruler/niah_multikey_1@600",
-                                        "ruler/vt@600",
-                                        "niah/needle:haystack=embedded,values=2@600"};
+    /* the record of an item is the same code for all: written once, it takes the longest
+     */
+    static const struct {
+        const char *text;
+        bool record;
+    } cases[] = {{"ruler/niah_single_1@512", true},
+                 {"ruler/niah_single_2@512", false},
+                 {"ruler/niah_single_3@512", false},
+                 {"ruler/niah_multikey_1@600", false},
+                 {"ruler/vt@600", false},
+                 {"niah/needle:haystack=embedded,values=2@600", false}};
     static const char record[] =
         "{\"context\":\"a b c\",\"question\":\"q? \",\"answers\":[\"x\",\"y\"],"
         "\"spans\":[{\"id\":\"E0\",\"kind\":\"E\",\"byte\":[2,3]}]}\n";
@@ -425,15 +441,17 @@ static void every_kind_of_task_makes_an_item(void **state)
     char dir[64], path[96];
 
     (void)state;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        c = (struct task_case){.text = texts[i]};
-        assert_true(exhaust(texts[i], make_item, &c) > 5);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        c = (struct task_case){.text = cases[i].text, .record = cases[i].record};
+        assert_true(exhaust(c.text, make_item, &c) > 5);
     }
     temp_dir(dir, sizeof dir);
     snprintf(path, sizeof path, "%s/x.jsonl", dir);
     assert_int_equal(kva_write_file(path, record, sizeof record - 1, NULL), KVA_OK);
-    c = (struct task_case){.text = "jsonl:x.jsonl", .dir = dir};
+    c = (struct task_case){.text = "jsonl:x.jsonl", .dir = dir, .record = true};
+    reads_json = true;
     assert_true(exhaust("jsonl", make_item, &c) > 5);
+    reads_json = false;
     unlink(path);
     rmdir(dir);
 }
@@ -604,12 +622,16 @@ static void results_are_stored_and_read(void **state)
     (void)state;
     temp_dir(f.dir, sizeof f.dir);
     snprintf(f.path, sizeof f.path, "%s/a.db", f.dir);
+    reads_json = true;
     exhaust("canonical JSON", canonical, json);
+    reads_json = false;
     exhaust("kva_db_open, put", fill_new_file, &f);
     OK(kva_db_open(f.path, KVA_DB_WRITE, &db, &err));
     OK(fill(db, &err));
     kva_db_close(db);
+    reads_json = true;
     assert_true(exhaust("kva_db_open, load", read_file, &f) > 5);
+    reads_json = false;
     drop_files(&f);
     rmdir(f.dir);
 }
@@ -687,6 +709,12 @@ static void arenas_maps_and_buffers(void **state)
     assert_true(exhaust("arena, map, buffer", vocabulary, NULL) > 100);
 }
 
+/* What Jansson allocates is counted and fails like our own. */
+static void *json_bytes(size_t n)
+{
+    return kva_calloc(1, n);
+}
+
 /* Freed blocks that the C library keeps in a cache of the thread count as in use: the
  * program starts itself again without that cache. */
 static void without_cache(char **argv)
@@ -717,6 +745,7 @@ int main(int argc, char **argv)
 
     (void)argc;
     without_cache(argv);
+    json_set_alloc_funcs(json_bytes, free);
     kva_log_set(quiet, NULL, KVA_LOG_ERROR);
     return cmocka_run_group_tests(tests, open_both, close_both);
 }
