@@ -33,7 +33,8 @@ enum kva_status kva_db_load_states(struct kva_db *db, struct kva_db_states **out
         "SELECT c.digest, t.digest, s.idx, o.rep, o.status "
         "IN('ok','truncated','skipped'), "
         "o.attempt, o.status IN('truncated','skipped') OR EXISTS(SELECT 1 FROM timing g "
-        "WHERE g.outcome_id=o.outcome_id AND g.exec='alone') FROM outcome o JOIN cell c USING(cell_id) JOIN sample s "
+        "WHERE g.outcome_id=o.outcome_id AND g.exec='alone') FROM outcome o JOIN cell c "
+        "USING(cell_id) JOIN sample s "
         "USING(sample_id) "
         "JOIN task t ON t.task_id=s.task_id";
     struct kva_db_states *states = kva_calloc(1, sizeof *states);
