@@ -452,13 +452,35 @@ static enum kva_status title(struct draft *x, struct kva_board *b)
     kva_buf_printf(&s, ", %s", b->schedule);
     if (strcmp(b->numerics, "f32") != 0 || strcmp(b->kv, "f16") != 0)
         kva_buf_printf(&s, ", %s with %s cache", b->numerics, b->kv);
-    if (x->c->many_variants)
-        kva_buf_printf(&s, " (%s)", b->variant);
     if (!s.failed)
         b->title = kva_arena_strdup(a, s.data);
     kva_buf_release(&s);
     if (!b->title)
         return no_memory(x->err);
+    return KVA_OK;
+}
+
+/* Boards that would be called the same although their cells differ in the rest of their
+ * identity say in what. */
+static enum kva_status tell_variants(struct draft *x)
+{
+    bool *twin = kva_calloc((size_t)x->n_board + 1, sizeof *twin);
+
+    if (!twin)
+        return no_memory(x->err);
+    for (int i = 0; i < x->n_board; i++)
+        for (int j = 0; j < x->n_board; j++)
+            twin[i] |= x->board[i].single == x->board[j].single &&
+                       strcmp(x->board[i].title, x->board[j].title) == 0 &&
+                       strcmp(x->board[i].variant, x->board[j].variant) != 0;
+    for (int i = 0; i < x->n_board; i++)
+        if (twin[i])
+            x->board[i].title = kva_arena_printf(&x->r->arena, "%s (%s)",
+                                                 x->board[i].title, x->board[i].variant);
+    free(twin);
+    for (int i = 0; i < x->n_board; i++)
+        if (!x->board[i].title)
+            return no_memory(x->err);
     return KVA_OK;
 }
 
@@ -519,6 +541,7 @@ enum kva_status kva_boards_build(struct kva_report *r, const struct kva_data *d,
         floors(&x, b);
         KVA_GO(title(&x, b));
     }
+    KVA_GO(tell_variants(&x));
     if (x.n_board)
         qsort(x.board, (size_t)x.n_board, sizeof *x.board, cmp_board);
     r->board = kva_arena_alloc(&r->arena, (size_t)x.n_board + 1, sizeof *r->board);

@@ -333,7 +333,6 @@ enum kva_status kva_cells_prepare(struct kva_report *r, const struct kva_data *d
             rc = KVA_FAIL(err, KVA_ENOMEM, "report: out of memory");
             goto out;
         }
-        c->many_variants |= strcmp(c->variant[i], c->variant[0]) != 0;
         c->left_out[i] = !only_match(&only, d, c, i);
         c->n_left_out += c->left_out[i];
     }

@@ -149,7 +149,6 @@ struct kva_cells {        /* per-cell observations, while building */
     bool *left_out;       /* by --only */
     int *dense, *blind;   /* per cell: reference cell or -1 */
     int n_left_out;
-    bool many_variants;
 };
 
 /* ---- figures ---- */

@@ -75,7 +75,7 @@ static enum kva_status emit(const struct kva_data *data, const char *view,
         .view = view, .only = opt.only, .require_figures = opt.require_figures != 0};
     struct winsize ws;
     struct kva_report *r = NULL;
-    struct kva_buf out;
+    struct kva_buf out, command;
     const char *nc = getenv("NO_COLOR");
     enum kva_status rc;
 
@@ -85,6 +85,13 @@ static enum kva_status emit(const struct kva_data *data, const char *view,
             o.width = ws.ws_col;
     }
     kva_buf_init(&out, 0);
+    /* for the footer: what was asked, not where the files lie */
+    kva_buf_init(&command, 0);
+    kva_buf_printf(&command, "kvaudit report %s", view);
+    if (opt.only)
+        kva_buf_printf(&command, " --only '%s'", opt.only);
+    o.command = command.data;
+    KVA_GO(kva_buf_status(&command, err));
     KVA_GO(kva_report_build(data, &o, &r, err));
     if (opt.dir) {
         KVA_GO(kva_report_write(r, opt.dir, opt.force != 0, err));
@@ -98,6 +105,7 @@ static enum kva_status emit(const struct kva_data *data, const char *view,
     }
 out:
     kva_buf_release(&out);
+    kva_buf_release(&command);
     kva_report_free(r);
     return rc;
 }

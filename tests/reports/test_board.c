@@ -258,6 +258,29 @@ static void only_leaves_out_counts_and_keeps_the_references(void **state)
     free(w);
 }
 
+static void cells_that_differ_in_hidden_identity_never_share_a_table(void **state)
+{
+    struct world *w = world_new(1, 20);
+    struct kva_report *r;
+    int boards = 0;
+
+    (void)state;
+    add_cell(w, 0, "a", 0.5, "physical", H20);
+    add_cell(w, 0, "b", 0.5, "physical", A20)->spec_json = S("{\"seed\":2}");
+    add_cell(w, 0, "dense", 1, "dense", A20);
+    r = built(w, NULL);
+    for (int i = 0; i < r->n_board; i++)
+        if (!r->board[i].single) {
+            boards++;
+            assert_int_equal(r->board[i].n_method, 1);
+            assert_non_null(
+                strstr(r->board[i].title, boards == 1 ? "(seed=1)" : "(seed=2)"));
+        }
+    assert_int_equal(boards, 2);
+    kva_report_free(r);
+    free(w);
+}
+
 static void short_names_drop_what_all_share_and_never_collide(void **state)
 {
     static const char *const spec[] = {
@@ -328,6 +351,7 @@ int main(void)
         cmocka_unit_test(an_empty_database_is_missing_and_says_so),
         cmocka_unit_test(one_sample_and_equal_scores_never_crash),
         cmocka_unit_test(only_leaves_out_counts_and_keeps_the_references),
+        cmocka_unit_test(cells_that_differ_in_hidden_identity_never_share_a_table),
         cmocka_unit_test(short_names_drop_what_all_share_and_never_collide),
         cmocka_unit_test(forty_thousand_outcomes_take_seconds),
     };
