@@ -25,7 +25,7 @@ struct kva_col {
     enum kva_col_kind kind;
     int digits;     /* decimals when shown */
     bool interval;  /* cells carry lo and hi: exports add columns ID_lo and ID_hi */
-    int keep;       /* narrow text output drops the largest first; 0: never dropped */
+    int keep;       /* narrow text output moves the largest below first; 0: never */
     bool text_only; /* left out of data exports: another column says it in raw form */
     const char *help;
 };

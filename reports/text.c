@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* text.c - tables for a terminal: aligned columns, those of least weight dropped first
- * when the width does not hold them all. */
+/* text.c - tables for a terminal: aligned columns; what the width does not hold follows
+ * below, the columns of least weight last. */
 #include "reports/internal.h"
 
 #include <math.h>
@@ -74,7 +74,7 @@ struct layout {
     const struct kva_tab *t;
     char **text; /* rows x columns */
     int width[MAX_COLS];
-    bool show[MAX_COLS], right[MAX_COLS];
+    bool show[MAX_COLS], left[MAX_COLS], right[MAX_COLS];
     char label[MAX_COLS][48];
 };
 
@@ -98,14 +98,29 @@ static int total(const struct layout *l)
     return sum;
 }
 
-/* Columns without any value go first, then by weight until the table fits. */
-static void choose(struct layout *l, int width, struct kva_buf *hidden)
+/* What names a row: repeated when a table goes on with its further columns. */
+static bool names_row(const struct kva_tab *t, int c)
 {
-    for (int c = 0; c < l->t->n_col; c++) {
-        l->show[c] = l->t->col[c].keep < 99;
-        if (l->show[c] && l->t->col[c].keep > 0 && uninformative(l, c))
-            l->show[c] = false;
-    }
+    return t->col[c].keep == 0 &&
+           (t->col[c].kind == KVA_COL_TEXT || strcmp(t->col[c].id, "rank") == 0);
+}
+
+/* Columns still to print: all but the silent ones and those without any value. */
+static void pending(struct layout *l)
+{
+    for (int c = 0; c < l->t->n_col; c++)
+        l->left[c] =
+            l->t->col[c].keep < 99 && (l->t->col[c].keep == 0 || !uninformative(l, c));
+}
+
+/* Takes as many of the columns left as the width holds, those of least weight last.
+ * False when nothing new fits. */
+static bool choose(struct layout *l, int width)
+{
+    bool any = false;
+
+    for (int c = 0; c < l->t->n_col; c++)
+        l->show[c] = l->left[c] || names_row(l->t, c);
     while (total(l) > width) {
         int drop = -1;
 
@@ -114,10 +129,14 @@ static void choose(struct layout *l, int width, struct kva_buf *hidden)
                 (drop < 0 || l->t->col[c].keep > l->t->col[drop].keep))
                 drop = c;
         if (drop < 0)
-            return;
+            break;
         l->show[drop] = false;
-        kva_buf_printf(hidden, "%s%s", hidden->len ? ", " : "", l->t->col[drop].label);
     }
+    for (int c = 0; c < l->t->n_col; c++) {
+        any = any || (l->show[c] && l->left[c]);
+        l->left[c] = l->left[c] && !l->show[c];
+    }
+    return any;
 }
 
 /* As everywhere, but interval bounds without decimals: width is scarce here. */
@@ -209,54 +228,45 @@ static void rule(struct kva_buf *out, int n)
     kva_buf_putc(out, '\n');
 }
 
+static void print_columns(const struct kva_report *r, const struct layout *l,
+                          struct kva_buf *out)
+{
+    int wide = total(l);
+
+    print_row(r, l, -1, out);
+    rule(out, wide);
+    for (int k = 0; k < l->t->n_row; k++) {
+        if (k > 0 && l->t->row[k].group)
+            rule(out, wide);
+        print_row(r, l, k, out);
+    }
+    kva_buf_putc(out, '\n');
+}
+
+/* A table wider than the terminal goes on below with its further columns. */
 static enum kva_status table(const struct kva_report *r, const struct kva_tab *t,
                              struct kva_buf *out, struct kva_error *err)
 {
     struct layout l = {.t = t};
-    struct kva_buf hidden;
     enum kva_status rc;
-    int wide;
 
-    kva_buf_init(&hidden, 0);
     KVA_GO(lay_out(&l, err));
-    choose(&l, r->opts.width, &hidden);
-    wide = total(&l);
     if (r->opts.color)
         kva_buf_puts(out, "\x1b[1m");
     paragraph(out, t->caption, r->opts.width, "", "");
     if (r->opts.color)
         kva_buf_puts(out, "\x1b[0m");
     kva_buf_putc(out, '\n');
-    if (t->n_row > 0) {
-        print_row(r, &l, -1, out);
-        rule(out, wide);
-        for (int k = 0; k < t->n_row; k++) {
-            if (k > 0 && t->row[k].group)
-                rule(out, wide);
-            print_row(r, &l, k, out);
-        }
-    }
-    kva_buf_putc(out, '\n');
+    pending(&l);
+    while (t->n_row > 0 && choose(&l, r->opts.width))
+        print_columns(r, &l, out);
     for (int i = 0; i < t->n_note; i++)
         paragraph(out, t->note[i], r->opts.width, "  ", "  ");
-    if (hidden.len) {
-        kva_buf_puts(&hidden, " (a wider terminal, -f csv or -o DIR shows them)");
-        if (!hidden.failed) {
-            struct kva_buf s;
-
-            kva_buf_init(&s, 0);
-            kva_buf_printf(&s, "columns not shown for lack of width: %s.", hidden.data);
-            if (!s.failed)
-                paragraph(out, s.data, r->opts.width, "  ", "  ");
-            kva_buf_release(&s);
-        }
-    }
     kva_buf_putc(out, '\n');
 out:
     for (int i = 0; l.text && i < t->n_row * t->n_col; i++)
         free(l.text[i]);
     free(l.text);
-    kva_buf_release(&hidden);
     return rc;
 }
 
