@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const KVA_UNRANKED_TEXT[KVA_UNRANKED_N] = {
+const char *const kva_unranked_text[KVA_UNRANKED_N] = {
     "",
     "the dense run is missing",
     "audit failed",

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const KVA_FIG_COLOUR[8] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
+const char *const kva_fig_colour[8] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                        "#E69F00", "#56B4E9", "#8C6D31", "#7A7A7A"};
-const int KVA_FIG_MARK[7] = {7, 5, 9, 11, 13, 4, 6};
+const int kva_fig_mark[7] = {7, 5, 9, 11, 13, 4, 6};
 
 static void quote(struct kva_buf *out, const char *s, bool format)
 {
@@ -219,7 +219,7 @@ void kva_figure_retention(struct kva_report *r, const struct kva_board *b)
     n = method_names(b, name);
     kva_buf_puts(&tsv, "# effective_ratio\tretention_pct\tlo\thi\tmethod\tkeep\n");
     for (int i = 0; i < n; i++) {
-        const char *colour = KVA_FIG_COLOUR[index % 8];
+        const char *colour = kva_fig_colour[index % 8];
         int m = points_of(b, name[i], pt);
         bool band;
 
@@ -237,7 +237,7 @@ void kva_figure_retention(struct kva_report *r, const struct kva_board *b)
             &plot,
             ", \\\n  '%s.tsv' index %d using 1:2 with linespoints pt %d ps 0.9 "
             "lw 1.8 dt %d lc rgb '%s' title ",
-            f->id, index, KVA_FIG_MARK[index % 7], 1 + index / 8 % 4, colour);
+            f->id, index, kva_fig_mark[index % 7], 1 + index / 8 % 4, colour);
         kva_gp_quote(&plot, name[i]);
         f->series[index++] = name[i];
         f->n_points += m;

@@ -10,8 +10,8 @@
 #define KVA_FIG_FONT   "DejaVu Sans"
 
 /* Okabe and Ito, told apart with every colour vision; then the same with other marks. */
-extern const char *const KVA_FIG_COLOUR[8];
-extern const int KVA_FIG_MARK[7];
+extern const char *const kva_fig_colour[8];
+extern const int kva_fig_mark[7];
 
 /* A string as gnuplot's single-quoted constant. */
 void kva_gp_quote(struct kva_buf *out, const char *s);

@@ -84,7 +84,7 @@ enum kva_unranked {
     KVA_UNRANKED_EMPTY,
     KVA_UNRANKED_N
 };
-extern const char *const KVA_UNRANKED_TEXT[KVA_UNRANKED_N];
+extern const char *const kva_unranked_text[KVA_UNRANKED_N];
 
 /* Mean scores of one cell's samples, ascending sample index. */
 struct kva_obs {

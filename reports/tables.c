@@ -137,7 +137,7 @@ static void fill_row(struct kva_report *r, const struct kva_board *b,
         v[C_RANK] = kva_val_text("\xe2\x80\x93"); /* en dash */
         v[C_RANK].title = !method               ? "reference"
                           : !b->ranks           ? "not ranked in this class"
-                          : a->unranked         ? KVA_UNRANKED_TEXT[a->unranked]
+                          : a->unranked         ? kva_unranked_text[a->unranked]
                           : a->ok < a->expected ? "incomplete: no rank"
                                                 : "no rank";
     }
@@ -275,7 +275,7 @@ static enum kva_status count_note(struct kva_report *r, struct kva_tab *t,
     for (int u = 1; u < KVA_UNRANKED_N; u++) {
         sum += n.unranked[u];
         if (n.unranked[u])
-            kva_buf_printf(&s, ", %d %s", n.unranked[u], KVA_UNRANKED_TEXT[u]);
+            kva_buf_printf(&s, ", %d %s", n.unranked[u], kva_unranked_text[u]);
     }
     kva_buf_putc(&s, '.');
     if (sum != n.exist || s.failed) {
@@ -412,7 +412,7 @@ static enum kva_status leader_table(struct kva_report *r, const struct kva_board
             n += b->arm[k].unranked == (enum kva_unranked)u;
         if (n)
             kva_tab_note(r, t, "%d row%s not ranked: %s.", n, n == 1 ? "" : "s",
-                         KVA_UNRANKED_TEXT[u]);
+                         kva_unranked_text[u]);
     }
     return KVA_OK;
 }

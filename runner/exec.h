@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* exec.h - runs one unit of work: prefill once, decide per cell, advance all cells as waves.
+/* exec.h - runs one unit of work: prefill once, decide per cell, advance all cells as
+ * waves.
  *
- * A unit is one (model, context) with its questions and cells. One-shot cells share one prefill and
- * one score per scorer; each takes its own physical copy of what stays. Then question, gold and
- * decode rows of all cells advance together. perf jobs run alone, in place. Results leave through a
- * sink in groups: those that ended in the same step. Nothing here touches the database. */
+ * A unit is one (model, context) with its questions and cells. One-shot cells share one
+ * prefill and one score per scorer; each takes its own physical copy of what stays. Then
+ * question, gold and decode rows of all cells advance together. perf jobs run alone, in
+ * place. Results leave through a sink in groups: those that ended in the same step.
+ * Nothing here touches the database. */
 #ifndef KVA_EXEC_H
 #define KVA_EXEC_H
 
 #include "runner/plan.h"
 
 struct kva_exec_opts {
-    int wave;        /* most sessions of a wave; 0: 64 */
-    int chunk;       /* prefill chunk, tokens; 0: KVA_CHUNK */
-    int trace_kept;  /* bitmaps of kept entries for sample indexes below this */
-    bool prompts;    /* prompt text into the sample's meta */
-    const volatile int *stop; /* non-zero: stop after the current step with KVA_EINTERRUPTED */
+    int wave;       /* most sessions of a wave; 0: 64 */
+    int chunk;      /* prefill chunk, tokens; 0: KVA_CHUNK */
+    int trace_kept; /* bitmaps of kept entries for sample indexes below this */
+    bool prompts;   /* prompt text into the sample's meta */
+    const volatile int
+        *stop; /* non-zero: stop after the current step with KVA_EINTERRUPTED */
 };
 
 /* What identifies a sample (one question of the unit). */
@@ -61,19 +64,24 @@ void kva_result_fail(struct kva_result *r, const struct kva_error *why);
 
 struct kva_sink {
     void *ctx;
-    enum kva_status (*sample)(void *ctx, const struct kva_sample_row *s, struct kva_error *err);
-    enum kva_status (*results)(void *ctx, const struct kva_result *r, int n, struct kva_error *err);
+    enum kva_status (*sample)(void *ctx, const struct kva_sample_row *s,
+                              struct kva_error *err);
+    enum kva_status (*results)(void *ctx, const struct kva_result *r, int n,
+                               struct kva_error *err);
 };
 
-/* Runs the unit's jobs (perf jobs only, or the others only). *rows counts the rows stepped. A failing
- * cell becomes a result with its status; the call fails only when the unit as a whole cannot go on. */
+/* Runs the unit's jobs (perf jobs only, or the others only). *rows counts the rows
+ * stepped. A failing cell becomes a result with its status; the call fails only when the
+ * unit as a whole cannot go on. */
 enum kva_status kva_exec_unit(struct kva_plan *plan, int unit, bool perf,
-                              const struct kva_exec_opts *opts, const struct kva_sink *sink,
-                              int64_t *rows, struct kva_error *err);
+                              const struct kva_exec_opts *opts,
+                              const struct kva_sink *sink, int64_t *rows,
+                              struct kva_error *err);
 
-/* The prompt of one sample as the unit would feed it (report --sample, generate --tokens). */
-enum kva_status kva_exec_sample(struct kva_plan *plan, int unit, int question, struct kva_arena *arena,
-                                struct kva_item *item, struct kva_sample_row *row,
-                                struct kva_error *err);
+/* The prompt of one sample as the unit would feed it (report --sample, generate
+ * --tokens). */
+enum kva_status kva_exec_sample(struct kva_plan *plan, int unit, int question,
+                                struct kva_arena *arena, struct kva_item *item,
+                                struct kva_sample_row *row, struct kva_error *err);
 
 #endif

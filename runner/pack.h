@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* pack.h - wire form of samples and results; unpacked ones are released by their own release. */
+/* pack.h - wire form of samples and results; unpacked ones are released by their own
+ * release. */
 #ifndef KVA_PACK_H
 #define KVA_PACK_H
 

@@ -356,9 +356,11 @@ static void read_task(struct sx *x, json_t *v, const char *ptr)
     kva_sx_join(base, ptr, "ctx");
     if (strchr(id, '@'))
         kva_sx_bad(x, base, true, "the id '%s' already names a length", id);
+    if (list_size(ctx) == 0)
+        kva_sx_bad(x, base, false, "an empty list of lengths leaves no task");
     for (size_t i = 0; i < list_size(ctx); i++) {
         json_t *e = list_at(ctx, i, base, at);
-        char full[300];
+        char full[1024];
 
         if (!json_is_integer(e) || json_integer_value(e) < 1 ||
             json_integer_value(e) > 1 << 24) {

@@ -79,7 +79,8 @@ static bool match_one(const char *key, json_t *v, const struct sx *x,
         }
         return false;
     }
-    if (json_is_string(v))
+    if (json_is_string(v) &&
+        (strcmp(key, "budget") != 0 || strpbrk(json_string_value(v), "*?") != NULL))
         return match_text(key, json_string_value(v), x, c);
     if (strcmp(key, "ctx") == 0) {
         size_t base;
@@ -91,15 +92,16 @@ static bool match_one(const char *key, json_t *v, const struct sx *x,
         return ctx && (!min || ctx >= json_integer_value(min)) &&
                (!max || ctx <= json_integer_value(max));
     }
-    if (strcmp(key, "budget") == 0 && json_is_object(v)) {
+    if (strcmp(key, "budget") == 0 && (json_is_object(v) || json_is_string(v))) {
         struct sx quiet =
             *x; /* the value was checked before: reads it without a report */
         struct kva_budget b;
         bool same;
 
         quiet.quiet = true;
-        same = kva_sx_budget(&quiet, v, "", &b) && b.kind == c->budget.kind &&
-               b.value == c->budget.value;
+        if (!kva_sx_budget(&quiet, v, "", &b)) /* "dense" */
+            return json_is_string(v) && match_text(key, json_string_value(v), x, c);
+        same = b.kind == c->budget.kind && b.value == c->budget.value;
         return same;
     }
     return false;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* wave.h - sessions that advance together (ruling R7). Internal to the runner.
  *
- * A wave takes sessions whose caches are already decided and brings each through three stages:
- * question rows, gold rows (teacher-forced, then rewound), decode steps. In every step the rows of
- * all live sessions are stacked, so weights are read once. A session that ends or fails leaves. */
+ * A wave takes sessions whose caches are already decided and brings each through three
+ * stages: question rows, gold rows (teacher-forced, then rewound), decode steps. In every
+ * step the rows of all live sessions are stacked, so weights are read once. A session
+ * that ends or fails leaves. */
 #ifndef KVA_WAVE_H
 #define KVA_WAVE_H
 
@@ -11,45 +12,48 @@
 
 struct kva_run_cell {
     /* in */
-    struct kva_session *session;       /* owned by the caller; the wave never frees it */
+    struct kva_session *session; /* owned by the caller; the wave never frees it */
     const struct kva_cell *cell;
-    const int32_t *ids;                /* question rows still to feed */
-    int n_ids;                         /* 0: the whole prompt was fed before the cut */
+    const int32_t *ids; /* question rows still to feed */
+    int n_ids;          /* 0: the whole prompt was fed before the cut */
     const int32_t *gold;
-    int n_gold;                        /* 0: no nats wanted */
+    int n_gold; /* 0: no nats wanted */
     int max_new;
-    uint64_t budget_total;             /* entries over all KV heads, for decode-time eviction */
+    uint64_t budget_total; /* entries over all KV heads, for decode-time eviction */
     const struct kva_tokenizer *tok;
     uint64_t seed;
-    bool timed;                        /* record step times (cells that run alone) */
+    bool timed; /* record step times (cells that run alone) */
     /* in and out: result of the last prompt row */
-    int32_t next;                      /* first generated token */
+    int32_t next; /* first generated token */
     double first_nll;
     bool first_ok;
     /* out */
-    int32_t *gen;                      /* [max_new] */
+    int32_t *gen; /* [max_new] */
     int n_gen;
-    const char *stop;                  /* "eos", "length", or NULL while running or failed */
-    double gold_sum;                   /* nats over all gold tokens */
+    const char *stop; /* "eos", "length", or NULL while running or failed */
+    double gold_sum;  /* nats over all gold tokens */
     bool has_gold;
-    struct kva_error failed;           /* code KVA_OK unless the cell failed */
+    struct kva_error failed; /* code KVA_OK unless the cell failed */
     bool done;
-    uint64_t question_ns, first_ns;    /* kva_now_ns at the first token; timed only */
-    uint64_t *step_ns;                 /* [max_new] duration of decode steps; timed only */
+    uint64_t question_ns, first_ns; /* kva_now_ns at the first token; timed only */
+    uint64_t *step_ns;              /* [max_new] duration of decode steps; timed only */
     int n_steps;
 };
 
-/* Runs every stage. `ended` is called with the cells that ended in the same step. rows counts rows. */
+/* Runs every stage. `ended` is called with the cells that ended in the same step. rows
+ * counts rows. */
 typedef enum kva_status (*kva_wave_ended)(void *ctx, struct kva_run_cell **cells, int n,
                                           struct kva_error *err);
-enum kva_status kva_wave_run(struct kva_model *m, struct kva_run_cell **cells, int n, int chunk,
-                             const volatile int *stop, kva_wave_ended ended, void *ctx,
-                             int64_t *rows, struct kva_error *err);
+enum kva_status kva_wave_run(struct kva_model *m, struct kva_run_cell **cells, int n,
+                             int chunk, const volatile int *stop, kva_wave_ended ended,
+                             void *ctx, int64_t *rows, struct kva_error *err);
 
-/* Scores the session's own store and answers what to keep for `total` entries. block_len as in
- * kva_decide_in. Used by block schedules, decode-time eviction and cells that run alone. */
-enum kva_status kva_decide_own(struct kva_session *s, const struct kva_method *method, uint64_t total,
-                               uint64_t seed, int block_len, bool is_block, struct kva_decision *d,
-                               uint64_t *nonfinite, uint64_t *scratch, struct kva_error *err);
+/* Scores the session's own store and answers what to keep for `total` entries. block_len
+ * as in kva_decide_in. Used by block schedules, decode-time eviction and cells that run
+ * alone. */
+enum kva_status kva_decide_own(struct kva_session *s, const struct kva_method *method,
+                               uint64_t total, uint64_t seed, int block_len,
+                               bool is_block, struct kva_decision *d, uint64_t *nonfinite,
+                               uint64_t *scratch, struct kva_error *err);
 
 #endif

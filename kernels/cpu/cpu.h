@@ -131,7 +131,7 @@ struct kva_cpu {
     struct kva_cpu_pool pool;
 };
 
-/* Fill the table: kernels/cpu/f32.c, rows.c, attend.c, ref.c */
+/* Fill the table: kernels/cpu/f32.c, attend.c, ref.c */
 void kva_cpu_f32_table(struct kva_ops *ops);
 void kva_cpu_ref_table(struct kva_ops *ops);
 void kva_cpu_attend(struct kva_ops *ops, const struct kva_attn *a);
