@@ -3,7 +3,7 @@
 #
 #   tests/run.sh [default|fast|slow|all|PATTERN]
 #
-# fast: no oracle comparisons and no command-line runs of the real model; slow: only *_slow.
+# fast: no oracle comparisons, no command-line runs of the real model, no proof_*; slow: only *_slow.
 # A pattern narrows by path ("methods"). Output of a program is shown when it fails or skips.
 # Last line: N passed, N failed, N skipped.
 set -u
@@ -17,7 +17,7 @@ trap 'rm -f "$log"' EXIT
 wanted() { # path
   case $1 in
     *_slow*) [ "$what" = slow ] || [ "$what" = all ] ;;
-    */oracle/* | */cli/real_*) [ "$what" != fast ] && [ "$what" != slow ] ;;
+    */oracle/* | */cli/real_* | */cli/proof_*) [ "$what" != fast ] && [ "$what" != slow ] ;;
     *) [ "$what" != slow ] ;;
   esac
 }

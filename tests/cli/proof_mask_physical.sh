@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# mask_physical.sh - masked and physically evicted caches give the same bits in numerics ref, for
+# proof_mask_physical.sh - masked and physically evicted caches give the same bits in numerics ref, for
 # every method, allocator, schedule and budget; the masked run holds dense bytes; a budget that
 # covers the context gives the dense run bit for bit.
 . tests/cli/common.inc

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# perf_rows.sh - timed cells run alone: rows for exactly the first `perf` samples of a cell, their
+# proof_perf_rows.sh - timed cells run alone: rows for exactly the first `perf` samples of a cell, their
 # tokens equal the shared ones (the database refuses others), times and peaks are there; shared
 # rows carry none of them.
 . tests/cli/common.inc

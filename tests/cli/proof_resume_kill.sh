@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# resume_kill.sh - SIGKILL of the parent at 20 random points, SIGINT, and SIGKILL of a worker: no
+# proof_resume_kill.sh - SIGKILL of the parent at 20 random points, SIGINT, and SIGKILL of a worker: no
 # outcome is lost or stored twice, the file stays whole, and what it holds in the end is what an
 # undisturbed run holds.  KVA_SEED=N repeats a sequence of points.
 . tests/cli/common.inc

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# resources.sh - alone, in a wave, with 1 or 2 workers or threads, any chunk, any instruction set:
+# proof_resources.sh - alone, in a wave, with 1 or 2 workers or threads, any chunk, any instruction set:
 # the same tokens, answer nats (all bits), kept sets, spans and failures. Among the cells are some
 # that end after one token, some that go on, one that fails in every wave (its bytes hold no entry).
 . tests/cli/common.inc
