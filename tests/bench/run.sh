@@ -19,5 +19,5 @@ PEERS_PYTHON=
 if [ "$PEERS" = 1 ]; then
   PEERS_PYTHON=$(tests/bench/peers/setup.sh)
 fi
-export B KVAUDIT BENCH_MODEL PEERS_PYTHON
+export B KVAUDIT BENCH_MODEL PEERS_PYTHON PYTHONDONTWRITEBYTECODE=1
 exec python3 tests/bench/bench.py
