@@ -602,49 +602,37 @@ out:
     return rc;
 }
 
-/* Touches weights, activations and allocator once, untimed, so that the first cell timed
- * is not the one that pays for them. */
-static enum kva_status warm_up(struct unit_state *st, struct kva_error *err)
+static enum kva_status alone_once(struct unit_state *st, const struct kva_job *job,
+                                  bool record, struct kva_error *err)
 {
-    struct kva_unit_run *u = &st->u;
-    int n =
-        (int)u->prompt.context.n < 2 * u->chunk ? (int)u->prompt.context.n : 2 * u->chunk;
-    struct kva_session_opts o =
-        session_opts(u, KVA_KV_PHYSICAL, kva_page_cap(u->info, NULL, n, 0), 0);
-    struct kva_row last = {.logits = true, .target = -1};
-    struct kva_session *s = NULL;
-    enum kva_status rc = kva_session_new(u->model, &o, &s, err);
+    struct kva_result r = {0};
+    struct kva_error why = {0};
+    enum kva_status rc = kva_exec_alone(&st->u, job, &r, &why);
 
-    if (rc == KVA_OK && n > 0)
-        rc = kva_prefill(u->model, s, u->prompt.context.id, n, u->chunk, &last, err);
-    kva_session_free(s);
+    if (rc == KVA_EINTERRUPTED)
+        KVA_FAIL(err, rc, "%s", why.text);
+    else if (rc != KVA_OK)
+        kva_result_fail(&r, &why);
+    if (rc != KVA_EINTERRUPTED)
+        rc = record ? st->u.sink->results(st->u.sink->ctx, &r, 1, err) : KVA_OK;
+    kva_result_release(&r);
     return rc;
 }
 
+/* The first job of a unit runs once unrecorded: it would pay for page faults of weights,
+ * activations and kernel scratch, in time and in the resident set. */
 static enum kva_status run_alone(struct unit_state *st, struct kva_error *err)
 {
     const struct kva_unit *un = st->u.unit;
     bool warm = false;
 
     for (int i = 0; i < un->n_jobs; i++) {
-        struct kva_result r = {0};
-        struct kva_error why = {0};
-        enum kva_status rc;
-
         if (!un->jobs[i].perf)
             continue;
         if (!warm)
-            KVA_TRY(warm_up(st, err));
+            KVA_TRY(alone_once(st, &un->jobs[i], false, err));
         warm = true;
-        rc = kva_exec_alone(&st->u, &un->jobs[i], &r, &why);
-        if (rc == KVA_EINTERRUPTED)
-            KVA_FAIL(err, rc, "%s", why.text);
-        else if (rc != KVA_OK)
-            kva_result_fail(&r, &why);
-        if (rc != KVA_EINTERRUPTED)
-            rc = st->u.sink->results(st->u.sink->ctx, &r, 1, err);
-        kva_result_release(&r);
-        KVA_TRY(rc);
+        KVA_TRY(alone_once(st, &un->jobs[i], true, err));
     }
     return KVA_OK;
 }
