@@ -209,7 +209,7 @@ static void compare_modes(const char *path, int n, bool some)
                 struct kva_method method;
                 struct trace p, q;
 
-                if (some && (i + j + k) % 6 != 0)
+                if (some && (i + 5 * j + 7 * k) % 12 != 0)
                     continue;
                 OK(kva_schedule_parse(schedules[j], &schedule, err));
                 OK(kva_method_parse(methods[i], &schedule, &method, err));
@@ -226,7 +226,7 @@ static void compare_modes(const char *path, int n, bool some)
                 pairs++;
                 seen[k] ^= p.logits; /* budgets and methods do change what comes out */
             }
-    assert_true(pairs >= (some ? 40 : 250));
+    assert_true(pairs >= (some ? 20 : 250));
     assert_true(seen[0] != seen[1] && seen[1] != seen[2]);
     close_setup(&x);
 }
