@@ -155,6 +155,8 @@ struct kva_db_span_kept {
     const uint16_t *kept; /* [layers][kv_heads] tokens of the span still held */
 };
 struct kva_db_outcome {
+    bool alone_only; /* only adds its ALONE rows to a stored ok outcome; stores nothing
+                        else */
     int64_t cell_id, sample_id, run_id;
     int rep;
     const char *status; /* ok|oom|timeout|error|nonfinite|truncated|skipped */
@@ -243,6 +245,9 @@ enum kva_status kva_db_unit_rate(struct kva_db *, const uint8_t model[32],
 struct kva_db_state {
     int state, attempts;
     bool has_perf;
+    bool ok; /* status ok */
+    bool truncated;
+    bool audit_bad; /* a memory row under enforce physical failed its audit */
 };
 /* Loads all states of a database into a map for planning: key = cell digest (32) + sample
  * task digest (32) + idx (int32 LE) + rep (int32 LE). */

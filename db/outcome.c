@@ -210,6 +210,11 @@ static enum kva_status put_one(struct kva_db *db, const struct kva_db_outcome *o
     int rc;
 
     generation_digest(o, digest);
+    if (o->alone_only) {
+        KVA_TRY(add_alone(db, o, digest, &added, err));
+        *stored += added;
+        return KVA_OK;
+    }
     v[0] = INT(o->cell_id);
     v[1] = INT(o->sample_id);
     v[2] = INT(o->rep);

@@ -12,7 +12,7 @@
 #define KEY_BYTES 72 /* cell 32, task 32, idx and rep int32 little-endian */
 
 struct kva_db_states {
-    struct kva_map map; /* key -> state | attempts << 2 | has_perf << 40 */
+    struct kva_map map; /* key -> state | attempts << 2 | four flags << 40 */
 };
 
 static void make_key(uint8_t key[KEY_BYTES], const void *cell, const void *task,
@@ -33,7 +33,10 @@ enum kva_status kva_db_load_states(struct kva_db *db, struct kva_db_states **out
         "SELECT c.digest, t.digest, s.idx, o.rep, o.status "
         "IN('ok','truncated','skipped'), "
         "o.attempt, o.status IN('truncated','skipped') OR EXISTS(SELECT 1 FROM timing g "
-        "WHERE g.outcome_id=o.outcome_id AND g.exec='alone') FROM outcome o JOIN cell c "
+        "WHERE g.outcome_id=o.outcome_id AND g.exec='alone'), o.status='ok', "
+        "o.status='truncated', "
+        "c.enforce='physical' AND EXISTS(SELECT 1 FROM memory m WHERE "
+        "m.outcome_id=o.outcome_id AND m.audit>0) FROM outcome o JOIN cell c "
         "USING(cell_id) JOIN sample s "
         "USING(sample_id) "
         "JOIN task t ON t.task_id=s.task_id";
@@ -52,7 +55,8 @@ enum kva_status kva_db_load_states(struct kva_db *db, struct kva_db_states **out
         int64_t value = sqlite3_column_int(st, 4) ? 1 : 2;
 
         value |= sqlite3_column_int64(st, 5) << 2;
-        value |= sqlite3_column_int64(st, 6) << 40;
+        for (int b = 0; b < 4; b++)
+            value |= (int64_t)(sqlite3_column_int(st, 6 + b) != 0) << (40 + b);
         make_key(key, sqlite3_column_blob(st, 0), sqlite3_column_blob(st, 1),
                  sqlite3_column_int(st, 2), sqlite3_column_int(st, 3));
         rc = kva_map_put(&states->map, key, sizeof key, value, NULL, err);
@@ -80,7 +84,7 @@ struct kva_db_state kva_db_state_of(const struct kva_db_states *states,
                                     const uint8_t cell[32], const uint8_t task[32],
                                     int idx, int rep)
 {
-    struct kva_db_state s = {0, 0, false};
+    struct kva_db_state s = {0};
     uint8_t key[KEY_BYTES];
     int64_t value;
 
@@ -89,6 +93,9 @@ struct kva_db_state kva_db_state_of(const struct kva_db_states *states,
         s.state = (int)(value & 3);
         s.attempts = (int)(value >> 2 & 0xfffffff);
         s.has_perf = value >> 40 & 1;
+        s.ok = value >> 41 & 1;
+        s.truncated = value >> 42 & 1;
+        s.audit_bad = value >> 43 & 1;
     }
     return s;
 }

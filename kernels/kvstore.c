@@ -450,6 +450,12 @@ static uint64_t meta_bytes(const struct kva_kvstore *s)
            (uint64_t)s->heads * ((uint64_t)s->table_cap + 1) * sizeof *s->table;
 }
 
+void kva_kvstore_forget_peak(struct kva_kvstore *s, uint64_t peak_bytes)
+{
+    s->peak_bytes = peak_bytes;
+    kva_kvstore_note_peak(s);
+}
+
 void kva_kvstore_note_peak(struct kva_kvstore *s)
 {
     uint64_t now = (uint64_t)(s->top - s->n_free) * s->page_bytes + meta_bytes(s);

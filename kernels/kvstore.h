@@ -128,6 +128,10 @@ void kva_kvstore_bytes(const struct kva_kvstore *store, struct kva_kv_bytes *byt
 uint64_t kva_kv_alloc_for(const struct kva_kvshape *shape, uint64_t entries_per_head,
                           int page);
 
+/* Sets the recorded peak back to `peak_bytes` of an earlier kva_kvstore_bytes, not below
+ * what is held now: for rows fed and rewound that no cell alone would feed (gold
+ * answers). */
+void kva_kvstore_forget_peak(struct kva_kvstore *store, uint64_t peak_bytes);
 /* Live entries of one KV head. */
 int kva_kvstore_live(const struct kva_kvstore *store, int layer, int head);
 /* Positions of the live entries in rank order (ascending); out holds kva_kvstore_live()

@@ -6,6 +6,7 @@
  * results of one step are one commit. */
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,9 @@ struct writer {
     int64_t **sample_id; /* [unit][question] */
     struct kva_progress *progress;
     int64_t ok, failed, truncated, perf, stored, rows;
-    int broken; /* cells under physical whose audit failed */
+    int broken;    /* outcomes under physical whose audit failed */
+    bool alone;    /* in the second phase: perf jobs */
+    int conflicts; /* cells that said other tokens alone */
     char first_error[600];
 };
 
@@ -102,6 +105,7 @@ static enum kva_status to_outcome(const struct writer *w, const struct kva_resul
     memset(o, 0, sizeof *o);
     o->cell_id = w->plan->cells[r->cell].cell_id;
     o->sample_id = w->sample_id[r->unit][r->question];
+    o->alone_only = perf;
     o->run_id = w->run_id;
     o->rep = r->rep;
     o->status = r->status;
@@ -171,14 +175,27 @@ static void count(struct writer *w, const struct kva_result *r, bool perf)
         w->broken++;
 }
 
-static bool is_perf(const struct kva_result *r)
-{
-    return r->has_memory && r->memory.exec == KVA_EXEC_ALONE;
-}
-
 static bool has_sample(const struct writer *w, const struct kva_result *r)
 {
     return w->sample_id[r->unit] != NULL && w->sample_id[r->unit][r->question] != 0;
+}
+
+/* A cell that says other tokens alone than in its wave is a conflict of that cell: it is
+ * told, the others are measured all the same, and the run ends with exit code 4. */
+static enum kva_status store(struct writer *w, const struct kva_db_outcome *o, int n,
+                             bool perf, int *stored, struct kva_error *err)
+{
+    struct kva_error why = {0};
+    enum kva_status rc = kva_db_put_outcomes(w->db, o, n, stored, &why);
+
+    if (rc == KVA_ECONFLICT && perf) {
+        w->conflicts++;
+        kva_progress_log(w->progress, "%s", why.text);
+        return kva_db_event(w->db, w->run_id, "error", why.text, err);
+    }
+    if (rc != KVA_OK && err->code == KVA_OK)
+        *err = why;
+    return rc;
 }
 
 static enum kva_status on_results(void *ctx, const struct kva_result *r, int n,
@@ -198,14 +215,14 @@ static enum kva_status on_results(void *ctx, const struct kva_result *r, int n,
      * counted, and to do again in the next run */
     for (int i = 0; i < n; i++)
         if (has_sample(w, &r[i])) {
-            KVA_GO(to_outcome(w, &r[i], is_perf(&r[i]), &o[k], &parts[i], err));
+            KVA_GO(to_outcome(w, &r[i], r[i].perf, &o[k], &parts[i], err));
             k++;
         }
     if (k > 0)
-        KVA_GO(kva_db_put_outcomes(w->db, o, k, &stored, err));
+        KVA_GO(store(w, o, k, n == 1 && r[0].perf, &stored, err));
     w->stored += stored;
     for (int i = 0; i < n; i++) {
-        count(w, &r[i], is_perf(&r[i]));
+        count(w, &r[i], r[i].perf);
         kva_progress_outcome(w->progress, r[i].status, w->plan->cells[r[i].cell].slug,
                              r[i].idx);
     }
@@ -227,8 +244,11 @@ static enum kva_status on_unit(void *ctx, int unit, int64_t ns, int64_t rows,
 
     w->rows += rows;
     kva_progress_unit(w->progress, u->cost, ns);
+    if (w->alone) /* cells run one by one teach the estimate nothing about waves */
+        return KVA_OK;
     return kva_db_put_unit_time(w->db, w->run_id, w->plan->models[u->model].model_id,
-                                w->plan->tasks[u->task].task_id, u->idx[0], n_results, 0,
+                                w->plan->tasks[u->task].task_id, u->idx[0], n_results,
+                                kva_task_info(w->plan->tasks[u->task].task)->ctx,
                                 (int)rows, ns, err);
 }
 
@@ -255,6 +275,20 @@ static enum kva_status make_uuid(char out[37], struct kva_error *err)
     return KVA_OK;
 }
 
+/* Where relative paths of the suite start: `report --sample` makes prompts again from
+ * there. */
+static const char *suite_dir(const char *path, char out[PATH_MAX])
+{
+    char *slash;
+
+    if (path == NULL || realpath(path, out) == NULL)
+        return ".";
+    slash = strrchr(out, '/');
+    if (slash != NULL)
+        slash[slash == out] = '\0';
+    return out;
+}
+
 static enum kva_status start_run(struct writer *w, const struct kva_suite *s, int threads,
                                  struct kva_error *err)
 {
@@ -266,7 +300,7 @@ static enum kva_status start_run(struct writer *w, const struct kva_suite *s, in
     char uuid[37];
     const char *isa = "";
     json_t *argv = json_array();
-    char *argv_text = NULL;
+    char *argv_text = NULL, dir[PATH_MAX];
     enum kva_status rc = KVA_OK;
 
     for (int i = 0; i < w->plan->n_models; i++)
@@ -282,6 +316,7 @@ static enum kva_status start_run(struct writer *w, const struct kva_suite *s, in
         json_array_append_new(argv, json_sprintf("--set=%s", opt.set.v[i]));
     if (opt.limit > 0)
         json_array_append_new(argv, json_sprintf("--limit=%d", opt.limit));
+    json_array_append_new(argv, json_sprintf("--suite-dir=%s", suite_dir(s->path, dir)));
     argv_text = json_dumps(argv, JSON_COMPACT);
     run.uuid = uuid;
     run.argv_json = argv_text != NULL ? argv_text : "[]";
@@ -309,6 +344,7 @@ static bool any_job(const struct kva_plan *p, bool perf)
 static enum kva_status measure(struct writer *w, int jobs, struct kva_error *err)
 {
     struct kva_exec_opts exec = {.wave = opt.wave,
+                                 .jobs = jobs,
                                  .chunk = opt.chunk,
                                  .trace_kept = opt.trace_kept,
                                  .prompts = opt.prompts != 0};
@@ -320,9 +356,33 @@ static enum kva_status measure(struct writer *w, int jobs, struct kva_error *err
 
     if (any_job(w->plan, false))
         KVA_TRY(kva_pool_run(w->plan, jobs, false, &exec, &ev, err));
+    w->alone = true;
     if (any_job(w->plan, true))
         KVA_TRY(kva_pool_run(w->plan, 1, true, &exec, &ev, err));
     return KVA_OK;
+}
+
+static void tell(const struct kva_plan_verdict *v, int conflicts)
+{
+    if (v->failed + v->truncated > 0)
+        fprintf(stderr, "kvaudit: %lld outcomes of this suite failed, %lld do not fit\n",
+                (long long)v->failed, (long long)v->truncated);
+    if (v->audit_failed > 0)
+        fprintf(stderr,
+                "kvaudit: %lld outcomes under `physical` failed their byte audit\n",
+                (long long)v->audit_failed);
+    if (conflicts > 0)
+        fprintf(stderr, "kvaudit: %d cells said other tokens alone than in their wave\n",
+                conflicts);
+}
+
+/* What the database says of the suite after the run, not only what this call saw. */
+static int exit_of(const struct kva_plan_verdict *v, int conflicts)
+{
+    return conflicts > 0                              ? 4
+           : v->audit_failed > 0                      ? 1
+           : v->failed + v->truncated + v->absent > 0 ? 5
+                                                      : 0;
 }
 
 static int finish(struct writer *w, enum kva_status rc, const struct kva_error *why,
@@ -331,17 +391,20 @@ static int finish(struct writer *w, enum kva_status rc, const struct kva_error *
     const char *status = rc == KVA_OK             ? "done"
                          : rc == KVA_EINTERRUPTED ? "interrupted"
                                                   : "failed";
-    int code = rc == KVA_EINTERRUPTED ? 128 + (kva_interrupted != 0 ? kva_interrupted : 2)
-               : rc != KVA_OK         ? kva_status_exit(rc)
-               : w->broken > 0        ? 1
-               : w->failed + w->truncated > 0 ? 5
-                                              : 0;
+    struct kva_plan_verdict v = {0};
     struct kva_error later = {0};
+    int code = rc == KVA_EINTERRUPTED ? 128 + (kva_interrupted != 0 ? kva_interrupted : 2)
+                                      : kva_status_exit(rc);
 
+    if (rc == KVA_OK && kva_plan_verdict(w->plan, w->db, &v, &later) == KVA_OK)
+        code = exit_of(&v, w->conflicts);
     kva_progress_end(w->progress);
-    if (kva_db_end_run(w->db, w->run_id, status, code, &later) != KVA_OK ||
-        kva_db_checkpoint(w->db, &later) != KVA_OK)
+    if (later.code != KVA_OK ||
+        kva_db_end_run(w->db, w->run_id, status, code, &later) != KVA_OK ||
+        kva_db_checkpoint(w->db, &later) != KVA_OK) {
         fprintf(stderr, "kvaudit: %s\n", later.text);
+        code = kva_status_exit(later.code);
+    }
     if (kva_common.json) {
         json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:f, s:I, s:i}",
                               "schema", "kvaudit.run/1", "status", status, "ok",
@@ -362,9 +425,7 @@ static int finish(struct writer *w, enum kva_status rc, const struct kva_error *
     }
     if (w->first_error[0] != '\0')
         fprintf(stderr, "kvaudit: first failure: %s\n", w->first_error);
-    if (w->broken > 0)
-        fprintf(stderr, "kvaudit: %d outcomes under `physical` failed their byte audit\n",
-                w->broken);
+    tell(&v, w->conflicts);
     if (rc == KVA_EINTERRUPTED)
         fprintf(stderr, "kvaudit: interrupted; `kvaudit run %s --db %s` resumes\n", suite,
                 kva_db_path(w->db));
@@ -421,10 +482,17 @@ static int run_plan(struct kva_suite *suite, struct kva_plan *plan, struct kva_d
                 suite->name, (long long)plan->n_planned, (long long)plan->n_done,
                 (long long)plan->n_todo, (long long)plan->n_perf_todo);
     if (plan->n_todo + plan->n_perf_todo == 0) {
+        struct kva_plan_verdict v = {0};
+
+        if (kva_plan_verdict(plan, db, &v, &err) != KVA_OK)
+            return kva_command_fail(&err);
+        tell(&v, 0);
+        code = exit_of(&v, 0);
         if (kva_common.json)
             printf("{\"schema\": \"kvaudit.run/1\", \"status\": \"done\", \"ok\": 0, "
-                   "\"exit\": 0}\n");
-        return 0;
+                   "\"exit\": %d}\n",
+                   code);
+        return code;
     }
     w.sample_id = kva_calloc((size_t)plan->n_units + 1, sizeof *w.sample_id);
     rc = w.sample_id == NULL ? KVA_FAIL(&err, KVA_ENOMEM, "%d units", plan->n_units)

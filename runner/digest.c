@@ -119,7 +119,9 @@ enum kva_status kva_digest_task(const struct kva_task *task, const struct kva_mo
     }
     whole = json_object();
     json_object_set_new(whole, "suite", json_string(info->suite));
-    json_object_set_new(whole, "name", json_string(info->name));
+    /* own samples are their bytes, however their path is spelled */
+    if (strcmp(info->suite, "jsonl") != 0)
+        json_object_set_new(whole, "name", json_string(info->name));
     json_object_set_new(whole, "generator", o);
     return seal(whole, arena, NULL, digest, err);
 }

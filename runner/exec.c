@@ -92,24 +92,25 @@ static enum kva_status open_base(struct unit_state *st, struct kva_error *err)
 {
     struct kva_unit_run *u = &st->u;
     struct base *b = &st->base;
-    int n = (int)u->prompt.context.n, visible = 0;
+    int n = (int)u->prompt.context.n;
+    struct kva_session *s = NULL;
     struct kva_session_opts o;
+    enum kva_status rc;
     uint64_t t0 = kva_now_ns();
 
     if (b->session != NULL)
         return KVA_OK;
-    for (int q = 0; q < u->unit->n_idx; q++)
-        if ((int)u->questions[q].ids.n > visible)
-            visible = (int)u->questions[q].ids.n;
     o = session_opts(u, KVA_KV_PHYSICAL, kva_page_cap(u->info, NULL, n, 0), st->window);
-    KVA_TRY(kva_session_new(u->model, &o, &b->session, err));
-    KVA_TRY(
-        kva_prefill(u->model, b->session, u->prompt.context.id, n, u->chunk, NULL, err));
-    *u->rows += n;
+    KVA_TRY(kva_session_new(u->model, &o, &s, err));
+    KVA_GO(kva_unit_feed(u, s, u->prompt.context.id, n, NULL, err));
+    b->session = s; /* only a whole prefill may be shared */
     b->n = n;
     b->prefill_ns = kva_now_ns() - t0;
     base_measure(b);
     return KVA_OK;
+out:
+    kva_session_free(s);
+    return rc;
 }
 
 /* A fork of the intact store that has also read the first n question tokens. */
@@ -117,27 +118,32 @@ static enum kva_status open_seen(struct unit_state *st, int q, struct base *b, i
                                  struct kva_error *err)
 {
     struct kva_unit_run *u = &st->u;
+    struct kva_session *s = NULL;
     struct kva_session_opts o;
+    enum kva_status rc;
 
     if (b->session != NULL)
         return KVA_OK;
     KVA_TRY(open_base(st, err));
     o = session_opts(u, KVA_KV_PHYSICAL, kva_page_cap(u->info, NULL, st->base.n, n),
                      st->window);
-    KVA_TRY(kva_session_fork(st->base.session, NULL, &o, &b->session, err));
-    b->last.logits = n == (int)u->questions[q].ids.n;
-    b->last.target = u->gold[q].n > 0 ? u->gold[q].id[0] : -1;
-    KVA_TRY(kva_prefill(u->model, b->session, u->questions[q].ids.id, n, u->chunk,
-                        &b->last, err));
-    *u->rows += n;
+    KVA_TRY(kva_session_fork(st->base.session, NULL, &o, &s, err));
+    b->last = (struct kva_row){.logits = n == (int)u->questions[q].ids.n,
+                               .target = u->gold[q].n > 0 ? u->gold[q].id[0] : -1};
+    KVA_GO(kva_unit_feed(u, s, u->questions[q].ids.id, n, &b->last, err));
+    b->session = s;
     b->n = st->base.n + n;
     base_measure(b);
     return KVA_OK;
+out:
+    kva_session_free(s);
+    return rc;
 }
 
 /* Scores of one scorer on a base: computed once. */
-static enum kva_status base_scores(struct base *b, const struct kva_cell *cell,
-                                   const struct scored **out, struct kva_error *err)
+static enum kva_status base_scores(const struct kva_unit_run *u, struct base *b,
+                                   const struct kva_cell *cell, const struct scored **out,
+                                   struct kva_error *err)
 {
     struct kva_decide_in in;
     struct scored *s;
@@ -157,7 +163,7 @@ static enum kva_status base_scores(struct base *b, const struct kva_cell *cell,
     snprintf(s->spec, sizeof s->spec, "%s", cell->method.scorer_spec);
     memset(&in, 0, sizeof in);
     kva_session_decide_in(b->session, &in);
-    in.seed = cell->seed;
+    in.seed = kva_unit_seed(u, cell);
     in.block_len = b->n;
     in.is_block = false;
     KVA_TRY(kva_method_score(&cell->method, &in, &s->scores, &s->scratch, err));
@@ -188,6 +194,19 @@ static enum kva_status check_effect(struct live *l, struct kva_session *s, int n
     return KVA_OK;
 }
 
+/* Decode-time cuts of an allocator that compares heads move entries between KV heads: its
+ * cap is the ragged bound, not the sum of the first decision's pages. */
+static size_t cut_cap(const struct kva_unit_run *u, const struct live *l,
+                      const struct kva_keep *keep, int n, int extra)
+{
+    const struct kva_cell *cell = l->rc.cell;
+
+    if (keep != NULL && cell->schedule.decode > 0 &&
+        cell->method.allocator->compares_heads)
+        return kva_block_cap(u, cell, l->rc.budget_total, n, extra);
+    return kva_page_cap(u->info, keep, n, extra);
+}
+
 static enum kva_status cut_from(struct unit_state *st, struct base *b, struct live *l,
                                 int n_left, struct kva_error *err)
 {
@@ -204,7 +223,7 @@ static enum kva_status cut_from(struct unit_state *st, struct base *b, struct li
 
     l->rc.budget_total = kva_cell_total(u, cell, b->n);
     if (!dense) {
-        KVA_GO(base_scores(b, cell, &sc, err));
+        KVA_GO(base_scores(u, b, cell, &sc, err));
         if (sc->scores.nonfinite > 0) {
             rc = KVA_FAIL(err, KVA_ENONFINITE, "%llu scores of %s are not finite numbers",
                           (unsigned long long)sc->scores.nonfinite,
@@ -219,7 +238,7 @@ static enum kva_status cut_from(struct unit_state *st, struct base *b, struct li
     dense = dense || d.nothing_to_do;
     o = session_opts(
         u, mode,
-        kva_page_cap(u->info, dense || mode == KVA_KV_MASK ? NULL : &d.keep, b->n, extra),
+        cut_cap(u, l, dense || mode == KVA_KV_MASK ? NULL : &d.keep, b->n, extra),
         cell->schedule.decode > 0 ? own_window(cell) + gold_rows(l) : 0);
     KVA_GO(kva_session_fork(b->session, dense ? NULL : &d.keep, &o, &l->rc.session, err));
     l->result.timing = (struct kva_db_timing){.exec = KVA_EXEC_SHARED,
@@ -235,9 +254,7 @@ static enum kva_status cut_from(struct unit_state *st, struct base *b, struct li
     l->result.has_timing = true;
     KVA_GO(check_effect(l, l->rc.session, b->n, u, err));
     l->result.n_cut = b->n;
-    kva_memory_fill(u, l->rc.session, cell, b->n, l->rc.budget_total,
-                    dense ? 0 : b->alloc_bytes,
-                    cell->schedule.decode > 0 ? own_window(cell) : 0, &l->result.memory);
+    kva_memory_fill(u, &l->rc, b->n, dense ? 0 : b->alloc_bytes, &l->result.memory);
     /* alone, this cell would have held the whole prefill at its peak */
     if ((int64_t)b->held_bytes > l->result.memory.kv_peak_bytes)
         l->result.memory.kv_peak_bytes = (int64_t)b->held_bytes;
@@ -260,17 +277,13 @@ enum kva_status kva_block_prefill(struct kva_unit_run *u, struct kva_session *s,
         uint64_t bad = 0, t0;
         enum kva_status rc;
 
-        if (u->opts->stop != NULL && *u->opts->stop != 0)
-            return KVA_FAIL(err, KVA_EINTERRUPTED, "stopped between two blocks");
-        KVA_TRY(kva_prefill(u->model, s, ids + at, len, u->chunk,
-                            at + len == n ? last : NULL, err));
-        *u->rows += len;
+        KVA_TRY(kva_unit_feed(u, s, ids + at, len, at + len == n ? last : NULL, err));
         kva_kvstore_bytes(store, &b);
         if (b.entries_kept <= total)
             continue;
         t0 = kva_now_ns();
-        rc = kva_decide_own(s, &cell->method, total, cell->seed, len, true, &d, &bad,
-                            NULL, err);
+        rc = kva_decide_own(s, &cell->method, total, kva_unit_seed(u, cell), len, true,
+                            &d, &bad, NULL, err);
         *score_ns += kva_now_ns() - t0;
         t0 = kva_now_ns();
         if (rc == KVA_OK && bad > 0)
@@ -333,8 +346,7 @@ static enum kva_status open_block(struct unit_state *st, struct live *l,
     l->result.has_timing = true;
     KVA_GO(check_effect(l, l->rc.session, n, u, err));
     l->result.n_cut = n;
-    kva_memory_fill(u, l->rc.session, cell, n, l->rc.budget_total, 0, own_window(cell),
-                    &l->result.memory);
+    kva_memory_fill(u, &l->rc, n, 0, &l->result.memory);
 out:
     free(ids);
     return rc;
@@ -354,32 +366,32 @@ static enum kva_status open_blind(struct unit_state *st, struct live *l,
 
     KVA_TRY(kva_session_new(u->model, &o, &l->rc.session, err));
     if (n > 0)
-        KVA_TRY(kva_prefill(u->model, l->rc.session, u->blind.context.id, n, u->chunk,
-                            NULL, err));
-    *u->rows += n;
+        KVA_TRY(kva_unit_feed(u, l->rc.session, u->blind.context.id, n, NULL, err));
     l->result.n_cut = n;
     l->rc.budget_total = kva_cell_total(u, l->rc.cell, n);
-    kva_memory_fill(u, l->rc.session, l->rc.cell, n, l->rc.budget_total, 0, 0,
-                    &l->result.memory);
+    kva_memory_fill(u, &l->rc, n, 0, &l->result.memory);
     return KVA_OK;
 }
 
 /* ---- one cell: from job to decided session
  * ---------------------------------------------------- */
 
-static enum kva_status fits(const struct kva_unit_run *u, const struct live *l,
+/* A prompt and its answer must fit the model's context (ruling R28); a gold answer that
+ * does not only costs the nats. */
+static enum kva_status fits(const struct kva_unit_run *u, struct live *l,
                             struct kva_error *err)
 {
-    int need = l->result.n_ctx + l->result.n_question +
-               (l->rc.n_gold > l->rc.max_new ? l->rc.n_gold : l->rc.max_new);
+    int prompt = l->result.n_ctx + l->result.n_question,
+        room = u->info->ctx_train - prompt;
 
-    if (need <= u->info->ctx_train)
+    if (l->rc.n_gold - 1 > room)
+        l->rc.n_gold = 0;
+    if (l->rc.max_new <= room)
         return KVA_OK;
     return KVA_FAIL(
         err, KVA_ETRUNCATED,
-        "prompt of %d tokens and %d to generate exceed the model's context of %d",
-        l->result.n_ctx + l->result.n_question,
-        need - l->result.n_ctx - l->result.n_question, u->info->ctx_train);
+        "prompt of %d tokens and %d to generate exceed the model's context of %d", prompt,
+        l->rc.max_new, u->info->ctx_train);
 }
 
 static enum kva_status live_begin(struct unit_state *st, const struct kva_job *job,
@@ -397,10 +409,13 @@ static enum kva_status live_begin(struct unit_state *st, const struct kva_job *j
     l->result.cell = job->cell;
     l->result.rep = job->rep;
     l->rc.cell = cell;
-    l->rc.seed = cell->seed;
+    l->rc.seed = kva_unit_seed(u, cell);
     l->rc.max_new = u->items[job->question].max_new_tokens;
     l->rc.gold = u->gold[job->question].id;
     l->rc.n_gold = (int)u->gold[job->question].n;
+    if (u->bad[job->question].code != KVA_OK)
+        return KVA_FAIL(err, u->bad[job->question].code, "%s",
+                        u->bad[job->question].text);
     if (cell->method.blind) {
         KVA_TRY(kva_unit_blind(u, job->question, err));
         q = &u->blind_questions[job->question];
@@ -580,7 +595,8 @@ out:
 static enum kva_status run_shared(struct unit_state *st, struct kva_error *err)
 {
     const struct kva_unit *un = st->u.unit;
-    int limit = st->u.opts->wave > 0 ? st->u.opts->wave : DEFAULT_WAVE;
+    int limit =
+        kva_wave_limit(&st->u, st->u.opts->wave > 0 ? st->u.opts->wave : DEFAULT_WAVE);
     const struct kva_job **jobs = kva_calloc((size_t)un->n_jobs, sizeof *jobs);
     enum kva_status rc = KVA_OK;
 

@@ -13,6 +13,7 @@
 #include "runner/plan.h"
 
 struct kva_exec_opts {
+    int jobs;       /* workers that share the memory; 0: 1 */
     int wave;       /* most sessions of a wave; 0: 64 */
     int chunk;      /* prefill chunk, tokens; 0: KVA_CHUNK */
     int trace_kept; /* bitmaps of kept entries for sample indexes below this */
@@ -42,6 +43,8 @@ struct kva_result_span {
 };
 struct kva_result {
     int unit, question, idx, cell, rep;
+    bool
+        perf; /* ran alone: adds time and peak memory to a stored outcome, nothing else */
     char status[12], stop[8]; /* stop empty when failed */
     char *error, *text;       /* NULL when not applicable */
     int32_t *ids;

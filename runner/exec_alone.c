@@ -59,7 +59,6 @@ struct alone {
     uint64_t before_alloc;
     int64_t rss0;
     uint64_t scratch0;
-    bool window_in_meta; /* the query ring is kept between steps: part of kv_meta_bytes */
     struct kva_result *r;
     const struct kva_unit_run *u;
     int question;
@@ -95,15 +94,14 @@ static enum kva_status prefill_alone(struct kva_unit_run *u, struct alone *a,
         goto out;
     }
     if (n > 0)
-        KVA_GO(kva_prefill(u->model, s, ids, n, u->chunk, want, err));
-    *u->rows += n;
+        KVA_GO(kva_unit_feed(u, s, ids, n, want, err));
     a->prefill_ns = kva_now_ns() - a->t0;
     if (cell->method.scorer == NULL)
         goto out;
     kva_kvstore_bytes(kva_session_store(s), &b);
     a->before_alloc = b.alloc_bytes;
     t = kva_now_ns();
-    KVA_GO(kva_decide_own(s, &cell->method, a->rc.budget_total, cell->seed, n, false, &d,
+    KVA_GO(kva_decide_own(s, &cell->method, a->rc.budget_total, a->rc.seed, n, false, &d,
                           &bad, NULL, err));
     a->score_ns = kva_now_ns() - t;
     if (bad > 0) {
@@ -128,14 +126,14 @@ out:
 /* Bit 16: the resident set agrees with the store's own account, max(2 MiB, 2 %). */
 static void witness(struct alone *a, struct kva_db_memory *m)
 {
-    int64_t rss = rss_bytes("VmRSS:"), account, slack;
+    int64_t rss = rss_bytes("RssAnon:"), account, slack;
 
     if (rss < 0 || a->rss0 < 0)
         return;
     m->dev_delta_bytes = rss - a->rss0;
     account = m->kv_committed_bytes + m->kv_meta_bytes +
               (int64_t)(kva_model_scratch_bytes(a->u->model) - a->scratch0);
-    if (!a->window_in_meta)
+    if (!kva_keeps_window(a->rc.cell))
         account += (int64_t)kva_session_window_bytes(a->rc.session);
     slack = account / 50 > (2 << 20) ? account / 50 : (2 << 20);
     if (a->rc.cell->enforce == KVA_PHYSICAL && m->dev_delta_bytes > account + slack)
@@ -187,6 +185,11 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
     r->idx = u->items[job->question].idx;
     r->cell = job->cell;
     r->rep = job->rep;
+    r->perf = true;
+    if (u->bad[job->question].code != KVA_OK) {
+        rc = KVA_FAIL(err, u->bad[job->question].code, "%s", u->bad[job->question].text);
+        goto out;
+    }
     if (cell->method.blind) {
         KVA_GO(kva_unit_blind(u, job->question, err));
         q = &u->blind_questions[job->question];
@@ -204,7 +207,7 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
                                  .n_ids = (int)q->ids.n - seen,
                                  .max_new = u->items[job->question].max_new_tokens,
                                  .tok = q->tok,
-                                 .seed = cell->seed,
+                                 .seed = kva_unit_seed(u, cell),
                                  .timed = true};
     if (n + a.rc.n_ids + a.rc.max_new > u->info->ctx_train) {
         rc = KVA_FAIL(err, KVA_ETRUNCATED, "prompt exceeds the model's context of %d",
@@ -230,15 +233,13 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
                           : kva_page_cap(u->info, NULL, n, extra),
         .q_window = window};
     reset_peak();
-    a.rss0 = rss_bytes("VmRSS:");
+    a.rss0 = rss_bytes("RssAnon:");
     a.scratch0 = kva_model_scratch_bytes(u->model);
     a.t0 = kva_now_ns();
     KVA_GO(kva_session_new(u->model, &o, &a.rc.session, err));
     KVA_GO(prefill_alone(u, &a, ids, n, err));
     r->kept_fnv = kva_kvstore_kept_fnv(kva_session_store(a.rc.session));
-    a.window_in_meta = cell->schedule.decode > 0 || cell->schedule.kind == KVA_BLOCK;
-    kva_memory_fill(u, a.rc.session, cell, n, a.rc.budget_total, a.before_alloc,
-                    a.window_in_meta ? window : 0, &r->memory);
+    kva_memory_fill(u, &a.rc, n, a.before_alloc, &r->memory);
     r->memory.exec = KVA_EXEC_ALONE;
     witness(&a, &r->memory);
     KVA_GO(kva_wave_run(u->model, cells, 1, u->chunk, u->opts->stop, ended, NULL, u->rows,

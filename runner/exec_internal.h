@@ -24,7 +24,9 @@ struct kva_unit_run {
     struct kva_question *blind_questions; /* [n_idx], on demand */
     struct kva_tokens *gold;              /* [n_idx] */
     struct kva_sample_row *samples;       /* [n_idx] */
+    struct kva_error *bad; /* [n_idx] why a question cannot be fed, or KVA_OK */
     int chunk;
+    uint64_t context_fnv; /* of the fed ids: random choices of a cell differ by context */
     int64_t *rows;
     struct kva_arena arena;
 };
@@ -35,6 +37,14 @@ enum kva_status kva_unit_open(struct kva_plan *plan, int unit,
 void kva_unit_close(struct kva_unit_run *u);
 /* Fills u->blind and the blind question of q. */
 enum kva_status kva_unit_blind(struct kva_unit_run *u, int q, struct kva_error *err);
+/* Seed of a cell's random choices on this context. */
+uint64_t kva_unit_seed(const struct kva_unit_run *u, const struct kva_cell *cell);
+/* Feeds n tokens in chunks, looking for a stop request before each. `last`, when not
+ * NULL, says what the last row should give (logits, target) and receives it. Counts
+ * u->rows. */
+enum kva_status kva_unit_feed(const struct kva_unit_run *u, struct kva_session *s,
+                              const int32_t *ids, int n, struct kva_row *last,
+                              struct kva_error *err);
 /* Span ids, token ranges and counts of what a session still holds of each span. */
 enum kva_status kva_unit_spans(const struct kva_unit_run *u, int q, struct kva_session *s,
                                struct kva_result *r, struct kva_error *err);
@@ -46,11 +56,12 @@ enum kva_status kva_unit_score(const struct kva_unit_run *u, int q,
                                const struct kva_run_cell *c, struct kva_result *r,
                                struct kva_error *err);
 
-/* Bytes after a decision; `before_alloc`: pages in use before it (0: nothing was held);
- * `window`: queries it keeps for later decisions. */
-void kva_memory_fill(const struct kva_unit_run *u, struct kva_session *s,
-                     const struct kva_cell *cell, int n_cut, uint64_t budget_total,
-                     uint64_t before_alloc, int window, struct kva_db_memory *m);
+/* Bytes after a decision; `before_alloc`: pages in use before it (0: nothing was held).
+ * Sets c->window_bytes. */
+void kva_memory_fill(const struct kva_unit_run *u, struct kva_run_cell *c, int n_cut,
+                     uint64_t before_alloc, struct kva_db_memory *m);
+/* True when the cell's query ring is kept between steps and counts as its metadata. */
+bool kva_keeps_window(const struct kva_cell *cell);
 /* Bits that can be judged only at the end: growth while answering. */
 void kva_memory_end(struct kva_session *s, const struct kva_run_cell *c,
                     struct kva_db_memory *m);
@@ -68,6 +79,10 @@ uint64_t kva_cell_total(const struct kva_unit_run *u, const struct kva_cell *cel
 size_t kva_block_cap(const struct kva_unit_run *u, const struct kva_cell *cell,
                      uint64_t total, int n, int extra);
 int kva_extra_tokens(const struct kva_cell *cell, int n_ids, int n_gold, int max_new);
+
+/* Cells that may share a wave: `most`, or fewer when the memory that is free, divided
+ * among the workers, does not hold so many full caches. At least 1. Changes no result. */
+int kva_wave_limit(const struct kva_unit_run *u, int most);
 
 /* Prefills a block-schedule cell: every block, then a decision (methods.md 4.2). */
 enum kva_status kva_block_prefill(struct kva_unit_run *u, struct kva_session *s,

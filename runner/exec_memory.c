@@ -4,6 +4,8 @@
  * Every number comes from the store's own counters (ruling R11): taken after the last
  * prefill decision and trim, before the next token; growth while answering is
  * kv_end_bytes. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runner/exec_internal.h"
@@ -77,28 +79,43 @@ static uint64_t pages_needed(const struct kva_unit_run *u,
     return pages;
 }
 
-void kva_memory_fill(const struct kva_unit_run *u, struct kva_session *s,
-                     const struct kva_cell *cell, int n_cut, uint64_t budget_total,
-                     uint64_t before_alloc, int window, struct kva_db_memory *m)
+bool kva_keeps_window(const struct kva_cell *cell)
 {
-    const struct kva_kvstore *store = kva_session_store(s);
+    return cell->method.scorer != NULL &&
+           (cell->schedule.decode > 0 || cell->schedule.kind == KVA_BLOCK);
+}
+
+static uint64_t window_bytes(const struct kva_unit_run *u, const struct kva_cell *cell)
+{
+    int window = 0;
+
+    if (!kva_keeps_window(cell))
+        return 0;
+    (void)kva_method_needs(&cell->method, &window);
+    return (uint64_t)u->info->layers * (uint64_t)window *
+           ((uint64_t)(u->info->heads * u->info->head_dim) * sizeof(float) +
+            sizeof(int32_t));
+}
+
+void kva_memory_fill(const struct kva_unit_run *u, struct kva_run_cell *c, int n_cut,
+                     uint64_t before_alloc, struct kva_db_memory *m)
+{
+    const struct kva_kvstore *store = kva_session_store(c->session);
     const struct kva_kvshape *shape = kva_kvstore_shape(store);
     uint64_t kvheads = (uint64_t)(shape->layers * shape->kv_heads);
+    uint64_t budget_total = c->budget_total;
     struct kva_kv_bytes b;
     struct kva_error bad = {0};
 
+    c->window_bytes = window_bytes(u, c->cell);
     kva_kvstore_bytes(store, &b);
     m->kv_dense_bytes = (int64_t)((uint64_t)n_cut * kvheads * b.row_bytes);
     m->kv_budget_bytes = (int64_t)(budget_total * b.row_bytes);
     m->kv_live_bytes = (int64_t)b.live_bytes;
     m->kv_alloc_bytes = (int64_t)b.alloc_bytes;
-    m->kv_meta_bytes =
-        (int64_t)(b.meta_bytes +
-                  (uint64_t)shape->layers * (uint64_t)window *
-                      ((uint64_t)(u->info->heads * u->info->head_dim) * sizeof(float) +
-                       sizeof(int32_t)));
-    m->kv_peak_bytes = (int64_t)b.peak_bytes;
-    m->kv_end_bytes = (int64_t)(b.alloc_bytes + b.meta_bytes);
+    m->kv_meta_bytes = (int64_t)(b.meta_bytes + c->window_bytes);
+    m->kv_peak_bytes = (int64_t)(b.peak_bytes + c->window_bytes);
+    m->kv_end_bytes = (int64_t)(b.alloc_bytes + b.meta_bytes + c->window_bytes);
     m->kv_committed_bytes = (int64_t)b.committed_bytes;
     m->weight_bytes = (int64_t)u->info->weight_bytes;
     m->scratch_peak_bytes = (int64_t)kva_model_scratch_bytes(u->model);
@@ -106,7 +123,7 @@ void kva_memory_fill(const struct kva_unit_run *u, struct kva_session *s,
     m->entries_kept = (int64_t)b.entries_kept;
     m->entries_masked = (int64_t)b.entries_masked;
     m->audit = 0;
-    if (cell->enforce != KVA_PHYSICAL)
+    if (c->cell->enforce != KVA_PHYSICAL)
         return;
     if (b.live_bytes > budget_total * b.row_bytes)
         m->audit |= 1;
@@ -129,9 +146,9 @@ void kva_memory_end(struct kva_session *s, const struct kva_run_cell *c,
     struct kva_kv_bytes b;
 
     kva_kvstore_bytes(kva_session_store(s), &b);
-    m->kv_end_bytes = (int64_t)(b.alloc_bytes + b.meta_bytes);
-    if ((int64_t)b.peak_bytes > m->kv_peak_bytes)
-        m->kv_peak_bytes = (int64_t)b.peak_bytes;
+    m->kv_end_bytes = (int64_t)(b.alloc_bytes + b.meta_bytes + c->window_bytes);
+    if ((int64_t)(b.peak_bytes + c->window_bytes) > m->kv_peak_bytes)
+        m->kv_peak_bytes = (int64_t)(b.peak_bytes + c->window_bytes);
     if (c->cell->enforce != KVA_PHYSICAL)
         return;
     allowed = (uint64_t)m->entries_kept + (uint64_t)(c->n_ids + c->n_gen) * kvheads;
@@ -139,4 +156,33 @@ void kva_memory_end(struct kva_session *s, const struct kva_run_cell *c,
         allowed = c->budget_total + (uint64_t)c->cell->schedule.decode * kvheads;
     if (b.entries_kept > allowed)
         m->audit |= 64;
+}
+
+static uint64_t available_bytes(void)
+{
+    FILE *f = fopen("/proc/meminfo", "re");
+    char line[128];
+    uint64_t kb = 0;
+
+    while (f != NULL && fgets(line, sizeof line, f) != NULL)
+        if (strncmp(line, "MemAvailable:", 13) == 0)
+            kb = strtoull(line + 13, NULL, 10);
+    if (f != NULL)
+        (void)fclose(f);
+    return kb * 1024;
+}
+
+int kva_wave_limit(const struct kva_unit_run *u, int most)
+{
+    int tokens = (int)u->prompt.context.n, jobs = u->opts->jobs > 0 ? u->opts->jobs : 1;
+    uint64_t element = u->unit->kv == KVA_F32 ? 4 : 2, avail = available_bytes(), fit;
+    uint64_t cell;
+
+    tokens += (int)u->questions[0].ids.n + u->items[0].max_new_tokens;
+    cell = kva_page_cap(u->info, NULL, tokens, 0) * KVA_PAGE *
+           (uint64_t)(u->info->head_dim + u->info->v_dim) * element;
+    if (avail == 0 || cell == 0)
+        return most;
+    fit = avail / 2 / (uint64_t)jobs / cell;
+    return fit >= (uint64_t)most ? most : fit < 1 ? 1 : (int)fit;
 }

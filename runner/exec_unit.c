@@ -236,20 +236,30 @@ enum kva_status kva_unit_open(struct kva_plan *plan, int unit,
         kva_arena_alloc(&u->arena, (size_t)un->n_idx, sizeof *u->questions);
     u->gold = kva_arena_alloc(&u->arena, (size_t)un->n_idx, sizeof *u->gold);
     u->samples = kva_arena_alloc(&u->arena, (size_t)un->n_idx, sizeof *u->samples);
+    u->bad = kva_arena_alloc(&u->arena, (size_t)un->n_idx, sizeof *u->bad);
     if (u->items == NULL || u->questions == NULL || u->blind_questions == NULL ||
-        u->gold == NULL || u->samples == NULL)
+        u->gold == NULL || u->samples == NULL || u->bad == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "a unit of %d questions", un->n_idx);
     kva_tok_api_model(&tm, u->model, &api);
     for (int q = 0; q < un->n_idx; q++)
         KVA_TRY(
             kva_task_item(u->task->task, un->idx[q], &api, &u->arena, &u->items[q], err));
-    KVA_TRY(make_context(u, err));
+    (void)make_context(u, &u->bad[0]);
+    u->context_fnv =
+        kva_fnv1a64(u->prompt.context.id, u->prompt.context.n * sizeof(int32_t));
     for (int q = 0; q < un->n_idx; q++) {
         struct kva_item *it = &u->items[q];
         struct kva_span *spans;
 
-        KVA_TRY(make_question(u, &u->prompt, q, &u->questions[q], err));
-        KVA_TRY(make_gold(u, q, err));
+        /* a prompt that cannot be fed fails its own jobs, and its sample is stored with
+         * them */
+        if (q > 0 && u->prompt.tok == NULL)
+            u->bad[q] = u->bad[0];
+        if (u->bad[q].code == KVA_OK &&
+            make_question(u, &u->prompt, q, &u->questions[q], &u->bad[q]) == KVA_OK)
+            (void)make_gold(u, q, &u->bad[q]);
+        if (u->bad[q].code == KVA_ENOMEM)
+            return KVA_FAIL(err, KVA_ENOMEM, "%s", u->bad[q].text);
         spans = kva_arena_alloc(&u->arena, (size_t)it->n_spans + 1, sizeof *spans);
         if (spans == NULL)
             return KVA_FAIL(err, KVA_ENOMEM, "spans");
@@ -264,6 +274,49 @@ enum kva_status kva_unit_open(struct kva_plan *plan, int unit,
         KVA_TRY(make_sample(u, q, err));
     }
     return KVA_OK;
+}
+
+uint64_t kva_unit_seed(const struct kva_unit_run *u, const struct kva_cell *cell)
+{
+    return kva_mix64(cell->seed ^ u->context_fnv);
+}
+
+enum kva_status kva_unit_feed(const struct kva_unit_run *u, struct kva_session *s,
+                              const int32_t *ids, int n, struct kva_row *last,
+                              struct kva_error *err)
+{
+    struct kva_row *rows = kva_calloc((size_t)u->chunk, sizeof *rows);
+    enum kva_status rc = KVA_OK;
+
+    if (rows == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "a step of %d rows", u->chunk);
+    for (int at = 0; at < n; at += u->chunk) {
+        int c = n - at < u->chunk ? n - at : u->chunk;
+        const struct kva_error *why;
+
+        if (u->opts->stop != NULL && *u->opts->stop != 0) {
+            rc = KVA_FAIL(err, KVA_EINTERRUPTED, "stopped while reading the prompt");
+            goto out;
+        }
+        for (int i = 0; i < c; i++)
+            rows[i] = (struct kva_row){.session = s, .token = ids[at + i], .target = -1};
+        if (last != NULL && at + c == n) {
+            rows[c - 1].logits = last->logits;
+            rows[c - 1].target = last->target;
+        }
+        KVA_GO(kva_step(u->model, rows, c, NULL, err));
+        *u->rows += c;
+        why = kva_session_error(s);
+        if (why->code != KVA_OK) {
+            rc = KVA_FAIL(err, why->code, "%s", why->text);
+            goto out;
+        }
+        if (last != NULL && at + c == n)
+            *last = rows[c - 1];
+    }
+out:
+    free(rows);
+    return rc;
 }
 
 void kva_unit_close(struct kva_unit_run *u)

@@ -358,7 +358,7 @@ static bool rep_left(struct kva_plan *p, const struct kva_db_states *st,
                      const struct kva_cell *c, const uint8_t task[32], int idx, int rep,
                      bool *has_perf)
 {
-    struct kva_db_state s = {0, 0, false};
+    struct kva_db_state s = {0};
 
     if (st)
         s = kva_db_state_of(st, c->digest, task, idx, rep);
@@ -539,4 +539,29 @@ void kva_plan_release(struct kva_plan *p)
                 kva_model_close(p->models[i].open[k]);
     kva_arena_release(&p->arena);
     memset(p, 0, sizeof *p);
+}
+
+enum kva_status kva_plan_verdict(const struct kva_plan *p, struct kva_db *db,
+                                 struct kva_plan_verdict *v, struct kva_error *err)
+{
+    struct kva_db_states *st;
+
+    memset(v, 0, sizeof *v);
+    KVA_TRY(kva_db_load_states(db, &st, err));
+    for (int i = 0; i < p->n_cells; i++) {
+        const struct kva_cell *c = &p->cells[i];
+
+        for (int idx = 0; idx < c->n; idx++)
+            for (int r = 0; r < c->reps; r++) {
+                struct kva_db_state s =
+                    kva_db_state_of(st, c->digest, p->tasks[c->task].digest, idx, r);
+
+                v->absent += s.state == 0;
+                v->truncated += s.truncated;
+                v->failed += s.state != 0 && !s.ok && !s.truncated;
+                v->audit_failed += s.audit_bad;
+            }
+    }
+    kva_db_states_free(st);
+    return KVA_OK;
 }

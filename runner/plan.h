@@ -168,6 +168,13 @@ void kva_plan_release(struct kva_plan *p);
 /* Inserts model, method, task and cell rows and the plan of a run. */
 enum kva_status kva_plan_write(struct kva_plan *p, struct kva_db *db, int64_t run_id,
                                struct kva_error *err);
+/* What a database holds of the plan, whichever run measured it. */
+struct kva_plan_verdict {
+    int64_t absent, failed, truncated; /* outcomes */
+    int64_t audit_failed;              /* outcomes under physical */
+};
+enum kva_status kva_plan_verdict(const struct kva_plan *p, struct kva_db *db,
+                                 struct kva_plan_verdict *v, struct kva_error *err);
 /* Human dry run (cells, outcomes, estimate) or its JSON. */
 enum kva_status kva_plan_print(const struct kva_plan *p, struct kva_db *db, bool json,
                                struct kva_buf *out, struct kva_error *err);

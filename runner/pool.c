@@ -272,7 +272,8 @@ static enum kva_status fail_rest(struct pool *p, int unit, enum kva_status code,
                                .question = u->jobs[i].question,
                                .idx = u->idx[u->jobs[i].question],
                                .cell = u->jobs[i].cell,
-                               .rep = u->jobs[i].rep};
+                               .rep = u->jobs[i].rep,
+                               .perf = p->perf};
         enum kva_status rc;
 
         if (u->jobs[i].perf != p->perf || p->got[unit][i])

@@ -144,12 +144,16 @@ static enum kva_status questions(struct stepper *st, struct kva_run_cell **cells
 static enum kva_status gold(struct stepper *st, struct kva_run_cell **cells, int n,
                             struct kva_error *err)
 {
+    struct kva_kv_bytes bytes;
+
     for (int i = 0; i < n; i++) {
         struct kva_run_cell *c = cells[i];
 
         if (c->n_gold == 0 || !alive(c))
             continue;
         c->gold_sum = c->first_nll;
+        kva_kvstore_bytes(kva_session_store(c->session), &bytes);
+        c->peak_bytes = bytes.peak_bytes;
         for (int j = 0; j + 1 < c->n_gold; j++)
             KVA_TRY(push(st, cells, i, c->gold[j], true, c->gold[j + 1], gold_row, err));
     }
@@ -165,6 +169,7 @@ static enum kva_status gold(struct stepper *st, struct kva_run_cell **cells, int
             kva_session_rewind(c->session, kva_session_seen(c->session) - (c->n_gold - 1),
                                &why) != KVA_OK)
             fail(c, &why);
+        kva_kvstore_forget_peak(kva_session_store(c->session), c->peak_bytes);
     }
     return KVA_OK;
 }

@@ -19,6 +19,7 @@ struct kva_run_cell {
     const int32_t *gold;
     int n_gold; /* 0: no nats wanted */
     int max_new;
+    uint64_t window_bytes; /* of the query ring kept between steps; counted as metadata */
     uint64_t budget_total; /* entries over all KV heads, for decode-time eviction */
     const struct kva_tokenizer *tok;
     uint64_t seed;
@@ -33,6 +34,7 @@ struct kva_run_cell {
     const char *stop; /* "eos", "length", or NULL while running or failed */
     double gold_sum;  /* nats over all gold tokens */
     bool has_gold;
+    uint64_t peak_bytes;     /* of the store before the gold rows */
     struct kva_error failed; /* code KVA_OK unless the cell failed */
     bool done;
     uint64_t question_ns, first_ns; /* kva_now_ns at the first token; timed only */
