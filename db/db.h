@@ -310,6 +310,7 @@ struct kva_data_outcome {
 struct kva_data_run {
     char *uuid, *status, *label, *config_json, *git_commit, *cpu_model, *cflags,
         *compiler;
+    char *argv_json; /* the command that ran it, a JSON list of strings */
     int64_t started_ms, ended_ms;
     int git_dirty;
     uint8_t config_sha256[32];

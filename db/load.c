@@ -344,8 +344,9 @@ static enum kva_status on_run(struct loader *ld, sqlite3_stmt *st)
     r->cflags = text(ld, st, 9, true);
     r->compiler = text(ld, st, 10, true);
     digest_of(st, 11, r->config_sha256);
+    r->argv_json = text(ld, st, 12, true);
     return r->uuid && r->status && r->label && r->config_json && r->git_commit &&
-                   r->cpu_model && r->cflags && r->compiler
+                   r->cpu_model && r->cflags && r->compiler && r->argv_json
                ? KVA_OK
                : no_memory(ld);
 }
@@ -587,7 +588,7 @@ static const struct {
      on_cell},
     {"SELECT "
      "uuid,status,label,config_json,started_ms,ended_ms,git_commit,git_dirty,cpu_model,"
-     "cflags,compiler,config_sha256 FROM run JOIN env USING(env_id)",
+     "cflags,compiler,config_sha256,argv_json FROM run JOIN env USING(env_id)",
      on_run},
     {"SELECT count(*) FROM outcome", on_count},
     {"SELECT "

@@ -88,6 +88,7 @@ static void a_hand_made_file_loads_completely(void **state)
     assert_int_equal(put(f.db, &o), 1);
 
     load(&f.db, 1, &d);
+    assert_string_equal(d.runs[0].argv_json, "[]");
     assert_int_equal(d.n_models, 1);
     assert_string_equal(d.models[0].name, "smol");
     assert_int_equal(d.models[0].n_kv_head, 3);
