@@ -21,7 +21,7 @@ static bool same_budget(const struct kva_arm *x, const struct kva_arm *y)
 /* "keydiff leads (95.0)", or "keydiff and snapkv share the lead", or nothing to say. */
 static void budget_sentence(const struct kva_board *b, int first, struct kva_buf *out)
 {
-    int leaders = 0, ranked = 0, no_rank = 0, listed = 0;
+    int leaders = 0, ranked = 0, no_rank = 0, listed = 0, samples = 0;
     double best = (double)NAN, worst = (double)NAN;
 
     for (int k = 0; k < b->n_arm; k++) {
@@ -32,6 +32,7 @@ static void budget_sentence(const struct kva_board *b, int first, struct kva_buf
         leaders += a->rank == 1;
         ranked += a->rank > 0;
         no_rank += a->rank == 0;
+        samples += a->unranked == KVA_UNRANKED_SAMPLES;
         if (a->rank == 1) {
             best = isnan(best) || a->score > best ? a->score : best;
             worst = isnan(worst) || a->score < worst ? a->score : worst;
@@ -39,7 +40,8 @@ static void budget_sentence(const struct kva_board *b, int first, struct kva_buf
     }
     kva_buf_printf(out, "At %s kept ", b->arm[first].budget_text);
     if (ranked == 0) {
-        kva_buf_puts(out, "nothing is ranked");
+        kva_buf_puts(out, samples ? "nothing is ranked: the samples differ"
+                                  : "nothing is ranked");
         return;
     }
     if (ranked == 1) {

@@ -24,6 +24,7 @@ const char *const kva_unranked_text[KVA_UNRANKED_N] = {
     "most prompts did not fit",
     "below the guess floor",
     "no finished outcome",
+    "not comparable (samples differ)",
 };
 
 /* Growing arrays while the number is not known; copied into the arena at the end. */
@@ -284,6 +285,15 @@ out:
     return rc;
 }
 
+/* The cell a board of references alone was made from: its dense or blind stands for
+ * itself, the other one is its partner by dense_key. */
+static int lone_partner(const struct draft *x, int cell, const char *name)
+{
+    return is_named(&x->d->cells[cell], name) ? cell
+           : strcmp(name, "dense") == 0       ? x->c->dense[cell]
+                                              : x->c->blind[cell];
+}
+
 static enum kva_status add_references(struct draft *x, struct kva_board *b)
 {
     int dense = -1, blind = -1;
@@ -292,15 +302,12 @@ static enum kva_status add_references(struct draft *x, struct kva_board *b)
         struct kva_arm *arm = NULL;
 
         for (int t = 0; t < b->n_task; t++) {
-            int cell = b->n_method ? b->arm[0].cell[t] : -1, ref;
+            int cell = b->n_method ? b->arm[0].cell[t] : b->lone[t], ref;
 
-            if (cell < 0) /* a board of references alone: any cell of the task */
-                for (int i = 0; i < x->d->n_cells && cell < 0; i++)
-                    if (x->d->cells[i].task == b->task[t] &&
-                        x->d->cells[i].model == b->model_index &&
-                        is_reference(&x->d->cells[i]))
-                        cell = i;
-            ref = cell < 0 ? -1 : which == 0 ? x->c->dense[cell] : x->c->blind[cell];
+            ref = cell < 0       ? -1
+                  : !b->n_method ? lone_partner(x, cell, which ? "blind" : "dense")
+                  : which == 0   ? x->c->dense[cell]
+                                 : x->c->blind[cell];
             if (ref < 0 || x->c->left_out[ref])
                 continue;
             if (!arm) {
@@ -317,28 +324,29 @@ static enum kva_status add_references(struct draft *x, struct kva_board *b)
     return KVA_OK;
 }
 
+static void mark(const struct draft *x, int cell, bool *seen)
+{
+    if (cell >= 0 && x->c->dense[cell] >= 0)
+        seen[x->c->dense[cell]] = true;
+    if (cell >= 0 && x->c->blind[cell] >= 0)
+        seen[x->c->blind[cell]] = true;
+}
+
 /* Dense and blind cells that no method's board shows get boards of their own. */
 static enum kva_status lone_references(struct draft *x)
 {
     bool *seen = kva_calloc((size_t)x->d->n_cells + 1, sizeof *seen);
     int *task = kva_calloc((size_t)x->d->n_cells + 1, sizeof *task);
+    int *lone = kva_calloc((size_t)x->d->n_cells + 1, sizeof *lone);
     enum kva_status rc = KVA_OK;
 
-    if (!seen || !task) {
+    if (!seen || !task || !lone) {
         rc = no_memory(x->err);
         goto out;
     }
-    for (int i = 0; i < x->n_board; i++)
-        for (int k = 0; k < x->board[i].n_arm; k++)
-            for (int t = 0; t < x->board[i].n_task; t++)
-                if (x->board[i].arm[k].cell[t] >= 0) {
-                    int cell = x->board[i].arm[k].cell[t];
-
-                    if (x->c->dense[cell] >= 0)
-                        seen[x->c->dense[cell]] = true;
-                    if (x->c->blind[cell] >= 0)
-                        seen[x->c->blind[cell]] = true;
-                }
+    for (int i = 0; i < x->n_board; i++) /* what add_references will take */
+        for (int t = 0; t < x->board[i].n_task; t++)
+            mark(x, x->board[i].arm[0].cell[t], seen);
     for (int i = 0; i < x->d->n_cells; i++) {
         struct kva_buf mine, other;
         int n = 0;
@@ -356,21 +364,39 @@ static enum kva_status lone_references(struct draft *x)
             if (mine.failed || other.failed || mine.len != other.len ||
                 memcmp(mine.data, other.data, mine.len) != 0)
                 continue;
+            /* the same identity with another partner: a board of its own, later */
+            if (n && task[n - 1] == x->d->cells[j].task)
+                continue;
+            task[n] = x->d->cells[j].task;
+            lone[n++] = j;
             seen[j] = true;
-            if (n == 0 || task[n - 1] != x->d->cells[j].task)
-                task[n++] = x->d->cells[j].task;
+            for (int which = 0; which < 2; which++) {
+                int ref = lone_partner(x, j, which ? "blind" : "dense");
+
+                if (ref >= 0)
+                    seen[ref] = true;
+            }
         }
         kva_buf_release(&other);
         rc = kva_buf_status(&mine, x->err);
         kva_buf_release(&mine);
-        if (rc == KVA_OK && n && !board_add(x, i, task, n))
-            rc = no_memory(x->err);
+        if (rc == KVA_OK && n) {
+            struct kva_board *b = board_add(x, i, task, n);
+
+            if (b)
+                b->lone = kva_arena_alloc(&x->r->arena, (size_t)n, sizeof *b->lone);
+            if (b && b->lone)
+                memcpy(b->lone, lone, (size_t)n * sizeof *lone);
+            else
+                rc = no_memory(x->err);
+        }
         if (rc != KVA_OK)
             goto out;
     }
 out:
     free(seen);
     free(task);
+    free(lone);
     return rc;
 }
 

@@ -82,6 +82,7 @@ enum kva_unranked {
     KVA_UNRANKED_TRUNCATED,
     KVA_UNRANKED_FLOOR,
     KVA_UNRANKED_EMPTY,
+    KVA_UNRANKED_SAMPLES,
     KVA_UNRANKED_N
 };
 extern const char *const kva_unranked_text[KVA_UNRANKED_N];
@@ -125,6 +126,7 @@ struct kva_board {
     int ctx;
     int model_index;
     int *task; /* indexes of data->tasks */
+    int *lone; /* per task: the reference cell a board without methods was made from */
     const char **task_label;
     bool *below; /* below floor: out of the mean */
     bool *no_dense;

@@ -4,7 +4,8 @@
  * Against dense: paired bootstrap of the ratio and the difference; p by McNemar (one
  * binary task) or sign flip, Benjamini-Hochberg over the rows of the board. Among
  * methods: the same tests for every pair of complete rows at one nominal budget, adjusted
- * over these pairs; rank = 1 + number of methods that are significantly better. The work
+ * over these pairs; rank = 1 + number of methods that are significantly better. A row
+ * that is not comparable with the others of its budget has no rank. The work
  * items are independent, seeded from the pair, and shared by threads: neither their
  * number nor their order changes a bit. */
 #include "reports/internal.h"
@@ -137,13 +138,44 @@ static bool same_budget(const struct kva_arm *x, const struct kva_arm *y)
     return x->budget == y->budget && strcmp(x->budget_kind, y->budget_kind) == 0;
 }
 
+/* Takes the rank from arms that some other ranked arm of the group cannot be compared
+ * with: p is NaN when less than 95 % of the samples are common. Those with the most such
+ * pairs go first, equals together, until every pair left has a p: no pair without a test
+ * is ever called a tie. */
+static bool drop_incomparable(struct kva_board *b, const struct job *job,
+                              const int *index, int n)
+{
+    int *bad = kva_calloc((size_t)b->n_arm + 1, sizeof *bad), most;
+
+    if (!bad)
+        return false;
+    do {
+        most = 0;
+        memset(bad, 0, (size_t)b->n_arm * sizeof *bad);
+        for (int i = 0; i < n; i++) {
+            const struct job *j = &job[index[i]];
+
+            if (!isnan(j->p) || !may_rank(b, &b->arm[j->x]) ||
+                !may_rank(b, &b->arm[j->y]))
+                continue;
+            most = ++bad[j->x] > most ? bad[j->x] : most;
+            most = ++bad[j->y] > most ? bad[j->y] : most;
+        }
+        for (int k = 0; most && k < b->n_method; k++)
+            if (bad[k] == most)
+                b->arm[k].unranked = KVA_UNRANKED_SAMPLES;
+    } while (most);
+    free(bad);
+    return true;
+}
+
 /* Ranks of the arms at the budget of `first`; jobs [from, to) are the board's pairs. */
 static enum kva_status rank_group(struct kva_report *r, struct kva_board *b, int first,
                                   const struct job *job, int from, int to,
                                   struct kva_error *err)
 {
     double *p = kva_calloc((size_t)(to - from) + 1, sizeof *p);
-    int *index = kva_calloc((size_t)(to - from) + 1, sizeof *index), n = 0;
+    int *index = kva_calloc((size_t)(to - from) + 1, sizeof *index), n = 0, all = 0;
 
     if (!p || !index) {
         free(p);
@@ -151,9 +183,18 @@ static enum kva_status rank_group(struct kva_report *r, struct kva_board *b, int
         return KVA_FAIL(err, KVA_ENOMEM, "report: ranks: out of memory");
     }
     for (int i = from; i < to; i++)
-        if (same_budget(&b->arm[job[i].x], &b->arm[first])) {
-            index[n] = i;
-            p[n++] = job[i].p;
+        if (same_budget(&b->arm[job[i].x], &b->arm[first]))
+            index[all++] = i;
+    if (!drop_incomparable(b, job, index, all)) {
+        free(p);
+        free(index);
+        return KVA_FAIL(err, KVA_ENOMEM, "report: ranks: out of memory");
+    }
+    for (int i = 0; i < all; i++)
+        if (may_rank(b, &b->arm[job[index[i]].x]) &&
+            may_rank(b, &b->arm[job[index[i]].y])) {
+            p[n] = job[index[i]].p;
+            index[n++] = index[i];
         }
     kva_stat_bh(p, (size_t)n);
     for (int k = 0; k < b->n_method; k++)
@@ -161,8 +202,8 @@ static enum kva_status rank_group(struct kva_report *r, struct kva_board *b, int
             b->arm[k].rank = 1;
     for (int i = 0; i < n; i++) {
         const struct job *j = &job[index[i]];
-        enum kva_verdict v = kva_stat_verdict(KVA_TIE_STAT, j->delta, p[i], 0,
-                                              r->opts.alpha, !isnan(p[i]));
+        enum kva_verdict v =
+            kva_stat_verdict(KVA_TIE_STAT, j->delta, p[i], 0, r->opts.alpha, true);
 
         if (v == KVA_WIN)
             b->arm[j->y].rank++;

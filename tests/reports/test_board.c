@@ -281,6 +281,111 @@ static void cells_that_differ_in_hidden_identity_never_share_a_table(void **stat
     free(w);
 }
 
+/* References without a method: each (numerics, kv) has a board with its own pair. */
+static void
+lone_references_of_every_variant_are_shown_with_their_own_partner(void **state)
+{
+    static const char *const numerics[] = {"f32", "ref"}, *const kv[] = {"f16", "f32"};
+    struct world *w = world_new(2, 20);
+    struct kva_report *r;
+    char *text;
+    int i = 0, boards = 0;
+
+    (void)state;
+    for (int t = 0; t < 2; t++)
+        for (int ref = 0; ref < 2; ref++)
+            for (int v = 0; v < 4; v++, i++) {
+                struct kva_data_cell *c =
+                    add_cell(w, t, ref ? "dense" : "blind", 1, "dense", ref ? A20 : N20);
+
+                c->numerics = S(numerics[v / 2]);
+                c->kv = S(kv[v % 2]);
+                digest("key of a variant", 10 * t + v, c->dense_key);
+            }
+    r = built(w, NULL);
+    for (int k = 0; k < r->n_board; k++) {
+        const struct kva_board *b = &r->board[k];
+
+        boards++;
+        assert_int_equal(b->n_arm, 2);
+        for (int t = 0; t < 2; t++) {
+            const struct kva_data_cell *x = &w->cell[b->arm[b->dense].cell[t]];
+            const struct kva_data_cell *y = &w->cell[b->arm[b->blind].cell[t]];
+
+            assert_string_equal(x->numerics, b->numerics);
+            assert_string_equal(x->kv, b->kv);
+            assert_memory_equal(x->dense_key, y->dense_key, 32);
+        }
+        NEAR(b->arm[b->dense].score, 1, 0);
+    }
+    assert_int_equal(boards, 4);
+    text = rendered(r, kva_report_text);
+    assert_non_null(strstr(text, "16 cells in the databases: 16 in these tables"));
+    assert_non_null(strstr(text, "ref with f32 cache"));
+    free(text);
+    kva_report_free(r);
+    /* dense alone, as `methods: ["dense"]` leaves it */
+    w->d.n_cells = w->d.n_outcomes = 0;
+    for (int v = 0; v < 4; v++) {
+        struct kva_data_cell *c = add_cell(w, 0, "dense", 1, "dense", A20);
+
+        c->numerics = S(numerics[v / 2]);
+        c->kv = S(kv[v % 2]);
+        digest("key of a variant", v, c->dense_key);
+    }
+    r = built(w, NULL);
+    assert_int_equal(r->n_board, 4);
+    kva_report_free(r);
+    free(w);
+}
+
+/* c ran on other samples than a and b: it is no tie, it has no rank. */
+static void rows_on_other_samples_are_never_called_tied(void **state)
+{
+    struct world *w = world_new(1, 40);
+    struct kva_report *r;
+    const struct kva_board *b;
+    char *text;
+
+    (void)state;
+    add_cell(w, 0, "a", 0.5, "physical", A20);
+    add_cell(w, 0, "b", 0.5, "physical", A20);
+    add_cell(w, 0, "c", 0.5, "physical", A20);
+    for (int o = w->d.n_outcomes - 20; o < w->d.n_outcomes; o++)
+        w->out[o].sample += 20;
+    add_cell(w, 0, "dense", 1, "dense", A20 A20);
+    r = built(w, NULL);
+    b = mean_board(r, "physical");
+    assert_int_equal(arm(b, "a", 0.5)->rank, 1);
+    assert_true(arm(b, "a", 0.5)->tied);
+    assert_int_equal(arm(b, "c", 0.5)->rank, 0);
+    assert_false(arm(b, "c", 0.5)->tied);
+    assert_int_equal(arm(b, "c", 0.5)->unranked, KVA_UNRANKED_SAMPLES);
+    text = rendered(r, kva_report_text);
+    assert_non_null(strstr(text, "all 2 ranked methods are tied, 1 without a rank"));
+    assert_non_null(strstr(text, "4 cells exist, 3 shown above, 2 ranked, 1 reference; 1 "
+                                 "not shown, 1 not"));
+    assert_non_null(strstr(text, "1 row not ranked: not comparable (samples differ)."));
+    free(text);
+    kva_report_free(r);
+    /* two rows that share nothing: neither is better, neither is tied */
+    w->cell[1].method = S("dense");
+    w->cell[1].budget_kind = w->cell[1].enforce = S("dense");
+    w->cell[1].budget = 1;
+    w->d.n_cells = 3;
+    w->d.n_outcomes = 60;
+    r = built(w, NULL);
+    b = mean_board(r, "physical");
+    assert_int_equal(arm(b, "a", 0.5)->rank, 0);
+    assert_int_equal(arm(b, "c", 0.5)->rank, 0);
+    text = rendered(r, kva_report_text);
+    assert_non_null(strstr(text, "nothing is ranked: the samples differ"));
+    assert_null(strstr(text, "1="));
+    free(text);
+    kva_report_free(r);
+    free(w);
+}
+
 static void short_names_drop_what_all_share_and_never_collide(void **state)
 {
     static const char *const spec[] = {
@@ -352,6 +457,9 @@ int main(void)
         cmocka_unit_test(one_sample_and_equal_scores_never_crash),
         cmocka_unit_test(only_leaves_out_counts_and_keeps_the_references),
         cmocka_unit_test(cells_that_differ_in_hidden_identity_never_share_a_table),
+        cmocka_unit_test(
+            lone_references_of_every_variant_are_shown_with_their_own_partner),
+        cmocka_unit_test(rows_on_other_samples_are_never_called_tied),
         cmocka_unit_test(short_names_drop_what_all_share_and_never_collide),
         cmocka_unit_test(forty_thousand_outcomes_take_seconds),
     };
