@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const kva_fig_colour[8] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
-                                       "#E69F00", "#56B4E9", "#8C6D31", "#7A7A7A"};
+const char *const kva_fig_colour[8] = {"#0072B2", "#D55E00", "#009E73", "#C46C9C",
+                                       "#B57B00", "#3390CC", "#8C6D31", "#7A7A7A"};
 const int kva_fig_mark[7] = {7, 5, 9, 11, 13, 4, 6};
 
 static void quote(struct kva_buf *out, const char *s, bool format)
@@ -251,7 +251,8 @@ void kva_figure_retention(struct kva_report *r, const struct kva_board *b)
         f->n_series = 0;
     }
     retention_axes(&g, &body);
-    kva_buf_puts(&body, "plot 100 with lines lc rgb '#888888' dt 2 lw 0.8 notitle");
+    kva_buf_puts(&body,
+                 "plot 100 with lines lc rgb '" KVA_FIG_LINE "' dt 2 lw 0.8 notitle");
     kva_buf_add(&body, plot.data ? plot.data : "", plot.len);
     kva_buf_putc(&body, '\n');
     body.failed |= plot.failed;
@@ -338,17 +339,19 @@ void kva_figure_memory(struct kva_report *r, const struct kva_board *b)
     if (!isnan(dense))
         kva_buf_printf(
             &body,
-            "set arrow 1 from %.6g, graph 0 to %.6g, graph 1 nohead lc rgb '#888888' "
+            "set arrow 1 from %.6g, graph 0 to %.6g, graph 1 nohead lc rgb '" KVA_FIG_LINE
+            "' "
             "dt 2 lw 1\n",
             dense / div, dense / div);
     kva_buf_printf(
         &body,
         "plot '%s.tsv' using (0):1:(0):2:($1-0.34):($1+0.34) with boxxyerror fs "
-        "solid noborder lc rgb '#0072B2' title 'allocated', \\\n"
+        "solid noborder lc rgb '" KVA_FIG_ALLOC "' title 'allocated', \\\n"
         "  '' using 2:1:2:($2+$3):($1-0.34):($1+0.34) with boxxyerror fs solid "
-        "noborder lc rgb '#E69F00' title 'meta', \\\n"
-        "  '' using 4:1 with points pt 7 ps 0.7 lc rgb '#D55E00' title 'peak', \\\n"
-        "  NaN with lines lc rgb '#888888' dt 2 title 'full cache'\n",
+        "noborder lc rgb '" KVA_FIG_META "' title 'meta', \\\n"
+        "  '' using 4:1 with points pt 7 ps 0.7 lc rgb '" KVA_FIG_PEAK
+        "' title 'peak', \\\n"
+        "  NaN with lines lc rgb '" KVA_FIG_LINE "' dt 2 title 'full cache'\n",
         f->id);
     f->caption =
         "Bytes allocated for K and V after eviction, bookkeeping beside them, and the "

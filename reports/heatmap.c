@@ -148,7 +148,7 @@ static void heat_panel(const struct panel *p, const char *id, int k, const char 
         "plot '%s.tsv' index %d using 1:2:(0.5):(0.5):3 with boxxyerror fs solid "
         "noborder lc rgb variable notitle, \\\n"
         "  '' index %d using 1:2:(0.46):(0.46) with boxxyerror fs pattern 4 lc rgb "
-        "'#999999' lw 0.4 notitle, \\\n"
+        "'" KVA_FIG_LINE "' lw 0.4 notitle, \\\n"
         "  '' index %d using 1:2:4:5 with labels font ',10' tc rgb variable notitle, "
         "\\\n"
         "  '' index %d using 1:2:4 with labels font ',9' tc rgb 'black' notitle\n",

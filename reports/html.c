@@ -107,6 +107,12 @@ static void page_header(const struct kva_report *r, struct kva_buf *out)
     }
     kva_buf_puts(out, "</h1>\n<p class=\"sub\">kvaudit " KVA_VERSION ", results up to ");
     esc(out, r->generated);
+    if (r->n_label) {
+        kva_buf_printf(out, ", label%s <strong class=\"label\">",
+                       r->n_label > 1 ? "s" : "");
+        esc(out, r->label);
+        kva_buf_puts(out, "</strong>");
+    }
     kva_buf_puts(
         out,
         "</p></div>\n<div class=\"theme js\" role=\"group\" aria-label=\"Colours\" "
@@ -570,6 +576,8 @@ enum kva_status kva_report_html(const struct kva_report *r, const char *figures_
 {
     int tasks = 0;
 
+    if (r->opts.one_view)
+        return KVA_FAIL(err, KVA_EINVALID, "report: built for one view, not for a page");
     for (int i = 0; i < r->n_tab; i++)
         tasks += r->tab[i].view == KVA_VIEW_TASKS;
     head(r, out);

@@ -182,6 +182,9 @@ struct kva_report {
     const char **footer;
     int n_footer, cap_footer;
     const char *title;
+    const char *label; /* of the suites, "a, b" when runs differ; "" none */
+    const char **labels;
+    int n_label;
     char generated[32]; /* ISO 8601, UTC */
     bool nomem;
 };

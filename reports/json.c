@@ -128,6 +128,10 @@ enum kva_status kva_json_tables(const struct kva_report *r, bool all, struct kva
     kva_buf_puts(out, "{\"schema\":\"kvaudit.report/1\",\"version\":\"" KVA_VERSION
                       "\",\"generated\":");
     string(out, r->generated);
+    kva_buf_puts(out, ",\"label\":");
+    string(out, r->label);
+    kva_buf_putc(out, ',');
+    strings("labels", r->labels, r->n_label, out);
     kva_buf_printf(out, ",\"view\":\"%s\",\n", all ? "all" : view_name(r->view));
     kva_buf_printf(out, "\"statistics\":{\"replicates\":%d,\"seed\":%llu,\"alpha\":",
                    r->opts.replicates, (unsigned long long)r->opts.seed);

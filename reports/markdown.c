@@ -81,6 +81,11 @@ enum kva_status kva_report_markdown(const struct kva_report *r, struct kva_buf *
     kva_buf_puts(out, "## ");
     escaped(out, r->title);
     kva_buf_puts(out, "\n\n");
+    if (r->n_label) {
+        kva_buf_printf(out, "Label%s of the suite: **", r->n_label > 1 ? "s" : "");
+        escaped(out, r->label);
+        kva_buf_puts(out, "**\n\n");
+    }
     for (int i = 0; i < r->n_summary; i++) {
         kva_buf_puts(out, strncmp(r->summary[i], "At ", 3) == 0 ? "  - " : "- ");
         escaped(out, r->summary[i]);

@@ -295,6 +295,12 @@ static int count_pairs(const struct kva_board *b)
     return n;
 }
 
+/* Single tasks take as long as everything else: only where somebody will see them. */
+static bool shown(const struct kva_report *r, const struct kva_board *b)
+{
+    return !b->single || !r->opts.one_view || r->view == KVA_VIEW_TASKS;
+}
+
 enum kva_status kva_boards_compute(struct kva_report *r, const struct kva_data *d,
                                    const struct kva_cells *c, struct kva_error *err)
 {
@@ -311,7 +317,8 @@ enum kva_status kva_boards_compute(struct kva_report *r, const struct kva_data *
     }
     for (int i = 0; i < r->n_board; i++)
         for (int k = 0; k < r->board[i].n_arm; k++)
-            w.job[w.n++] = (struct job){.b = &r->board[i], .x = k, .y = -1};
+            if (shown(r, &r->board[i]))
+                w.job[w.n++] = (struct job){.b = &r->board[i], .x = k, .y = -1};
     KVA_GO(run(&w, err));
     free(w.job);
     n = 0;
@@ -327,6 +334,9 @@ enum kva_status kva_boards_compute(struct kva_report *r, const struct kva_data *
     for (int i = 0; i < r->n_board; i++) {
         struct kva_board *b = &r->board[i];
 
+        from[i] = w.n;
+        if (!shown(r, b))
+            continue;
         for (int k = 0; k < b->n_method && b->dense >= 0; k++)
             w.job[w.n++] = (struct job){.b = b, .x = k, .y = -1};
         from[i] = w.n;
@@ -340,6 +350,8 @@ enum kva_status kva_boards_compute(struct kva_report *r, const struct kva_data *
     for (int i = 0; i < r->n_board; i++) {
         int to = from[i];
 
+        if (!shown(r, &r->board[i]))
+            continue;
         while (to < w.n && w.job[to].b == &r->board[i] && w.job[to].y >= 0)
             to++;
         KVA_GO(finish_board(r, &r->board[i], w.job, from[i], to, err));

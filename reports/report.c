@@ -32,6 +32,48 @@ static enum kva_status defaults(struct kva_report *r, const struct kva_report_op
     return KVA_OK;
 }
 
+static int cmp_label(const void *p, const void *q)
+{
+    return strcmp(*(const char *const *)p, *(const char *const *)q);
+}
+
+/* What the suites call their results, e.g. "short": each label once, in order. */
+static enum kva_status labels(struct kva_report *r, const struct kva_data *d,
+                              struct kva_error *err)
+{
+    const char **l = kva_arena_alloc(&r->arena, (size_t)d->n_runs + 1, sizeof *l);
+    struct kva_buf s;
+    int n = 0, m = 0;
+    bool any = false;
+
+    if (!l)
+        return KVA_FAIL(err, KVA_ENOMEM, "report: out of memory");
+    for (int i = 0; i < d->n_runs; i++) {
+        const char *one = d->runs[i].label;
+
+        l[n] = kva_report_clean(&r->arena, one && one[0] ? one : "no label");
+        if (!l[n++])
+            return KVA_FAIL(err, KVA_ENOMEM, "report: out of memory");
+        any |= one && one[0];
+    }
+    if (n)
+        qsort(l, (size_t)n, sizeof *l, cmp_label);
+    kva_buf_init(&s, 0);
+    kva_buf_puts(&s, "");
+    for (int i = 0; any && i < n; i++)
+        if (m == 0 || strcmp(l[i], l[m - 1]) != 0) {
+            kva_buf_printf(&s, "%s%s", m ? ", " : "", l[i]);
+            l[m++] = l[i];
+        }
+    r->labels = l;
+    r->n_label = m;
+    r->label = s.failed ? NULL : kva_arena_strdup(&r->arena, s.data ? s.data : "");
+    kva_buf_release(&s);
+    if (!r->label)
+        return KVA_FAIL(err, KVA_ENOMEM, "report: out of memory");
+    return KVA_OK;
+}
+
 enum kva_status kva_report_build(const struct kva_data *data,
                                  const struct kva_report_opts *opts,
                                  struct kva_report **out, struct kva_error *err)
@@ -54,6 +96,7 @@ enum kva_status kva_report_build(const struct kva_data *data,
                       data->n_cells);
         goto out;
     }
+    KVA_GO(labels(r, data, err));
     KVA_GO(kva_cells_prepare(r, data, &c, err));
     if (c.n_left_out == data->n_cells) {
         rc = KVA_FAIL(err, KVA_EMISSING, "--only %s leaves no cell of %d", r->opts.only,
@@ -63,7 +106,8 @@ enum kva_status kva_report_build(const struct kva_data *data,
     KVA_GO(kva_boards_build(r, data, &c, err));
     KVA_GO(kva_boards_compute(r, data, &c, err));
     KVA_GO(kva_tables_build(r, data, &c, err));
-    KVA_GO(kva_figures_build(r, data, &c, err));
+    if (!r->opts.one_view)
+        KVA_GO(kva_figures_build(r, data, &c, err));
     r->title = data->n_models == 1
                    ? kva_arena_printf(&r->arena, "kvaudit: %s, %.10s",
                                       kva_report_clean(&r->arena, data->models[0].name),

@@ -424,7 +424,7 @@ enum kva_status kva_tables_build(struct kva_report *r, const struct kva_data *d,
         if (!r->board[i].single)
             KVA_TRY(leader_table(r, &r->board[i], KVA_VIEW_LEADERBOARD, err));
     for (int i = 0; i < r->n_board; i++)
-        if (r->board[i].single)
+        if (r->board[i].single && (!r->opts.one_view || r->view == KVA_VIEW_TASKS))
             KVA_TRY(leader_table(r, &r->board[i], KVA_VIEW_TASKS, err));
     KVA_TRY(kva_views_build(r, d, c, err));
     KVA_TRY(kva_about_build(r, d, c, err));

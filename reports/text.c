@@ -270,11 +270,27 @@ out:
     return rc;
 }
 
+/* What the suite says of its results goes first: "short" is no ranking at full length. */
+static void label(const struct kva_report *r, struct kva_buf *out)
+{
+    struct kva_buf s;
+
+    kva_buf_init(&s, 0);
+    kva_buf_printf(&s, "Label%s of the suite: %s", r->n_label > 1 ? "s" : "", r->label);
+    out->failed |= s.failed;
+    if (!s.failed)
+        paragraph(out, s.data, r->opts.width, "", "  ");
+    kva_buf_putc(out, '\n');
+    kva_buf_release(&s);
+}
+
 enum kva_status kva_report_text(const struct kva_report *r, struct kva_buf *out,
                                 struct kva_error *err)
 {
     bool any = false;
 
+    if (r->n_label)
+        label(r, out);
     if (r->view == KVA_VIEW_LEADERBOARD) {
         for (int i = 0; i < r->n_summary; i++) {
             bool part = strncmp(r->summary[i], "At ", 3) == 0;

@@ -73,6 +73,7 @@ static enum kva_status emit(const struct kva_data *data, const char *view,
 {
     struct kva_report_opts o = {
         .view = view, .only = opt.only, .require_figures = opt.require_figures != 0};
+    bool html = opt.format && strcmp(opt.format, "html") == 0;
     struct winsize ws;
     struct kva_report *r = NULL;
     struct kva_buf out, command;
@@ -91,6 +92,7 @@ static enum kva_status emit(const struct kva_data *data, const char *view,
     if (opt.only)
         kva_buf_printf(&command, " --only '%s'", opt.only);
     o.command = command.data;
+    o.one_view = !opt.dir && !html;
     KVA_GO(kva_buf_status(&command, err));
     KVA_GO(kva_report_build(data, &o, &r, err));
     if (opt.dir) {

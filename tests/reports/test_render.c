@@ -3,6 +3,7 @@
  */
 #include "tests/reports/fixture.h"
 
+#include "reports/figures.h"
 #include "tests/reports/page.h"
 
 #define HOSTILE "\"><script>alert(1)</script>"
@@ -141,6 +142,95 @@ static void text_carries_no_control_characters(void **state)
     free(w);
 }
 
+static void the_label_of_the_suites_is_in_every_format(void **state)
+{
+    static struct kva_data_run runs[3];
+    struct world *w = simple_world();
+    struct kva_report *r;
+    char *s;
+    json_t *doc;
+
+    (void)state;
+    w->run[0].label = S("short");
+    r = built(w, "memory");
+    s = rendered(r, kva_report_text);
+    assert_memory_equal(s, "Label of the suite: short\n", 26);
+    free(s);
+    s = page(r, NULL);
+    check_page(s);
+    assert_non_null(strstr(s, "results up to 2023-11-14T22:15:00Z, label <strong "
+                              "class=\"label\">short</strong></p>"));
+    free(s);
+    kva_report_free(r);
+    for (int i = 0; i < 3; i++) {
+        runs[i] = w->run[0];
+        runs[i].label = S(i == 0 ? "short" : i == 1 ? "" : "full <1>");
+    }
+    w->d.runs = runs;
+    w->d.n_runs = 3;
+    r = built(w, NULL);
+    s = rendered(r, kva_report_text);
+    assert_non_null(strstr(s, "Labels of the suite: full <1>, no label, short\n"));
+    free(s);
+    s = rendered(r, kva_report_markdown);
+    assert_non_null(strstr(s, "**full &lt;1&gt;, no label, short**"));
+    free(s);
+    s = rendered(r, kva_report_json);
+    doc = json_loads(s, JSON_REJECT_DUPLICATES, NULL);
+    assert_string_equal(json_string_value(json_object_get(doc, "label")),
+                        "full <1>, no label, short");
+    assert_int_equal(json_array_size(json_object_get(doc, "labels")), 3);
+    json_decref(doc);
+    free(s);
+    kva_report_free(r);
+    /* nothing to say: no line, an empty key */
+    w->d.n_runs = 1;
+    runs[0].label = S("");
+    r = built(w, NULL);
+    s = rendered(r, kva_report_text);
+    assert_null(strstr(s, "abel"));
+    free(s);
+    s = rendered(r, kva_report_json);
+    assert_non_null(strstr(s, "\"label\":\"\""));
+    free(s);
+    kva_report_free(r);
+    free(w);
+}
+
+static void a_report_of_one_view_shows_the_same_and_makes_no_page(void **state)
+{
+    static const char *const view[] = {"leaderboard", "tasks", "memory", "timing",
+                                       "coverage"};
+    struct world *w = simple_world();
+
+    (void)state;
+    for (size_t i = 0; i < 5; i++) {
+        struct kva_report_opts o = {.view = view[i], .replicates = 500, .one_view = true};
+        struct kva_report *all = built(w, view[i]), *one;
+        struct kva_error err = {0};
+        struct kva_buf b;
+        char *x, *y;
+
+        assert_int_equal(kva_report_build(&w->d, &o, &one, &err), KVA_OK);
+        x = rendered(all, kva_report_json);
+        y = rendered(one, kva_report_json);
+        assert_string_equal(x, y);
+        free(x);
+        free(y);
+        x = rendered(all, kva_report_text);
+        y = rendered(one, kva_report_text);
+        assert_string_equal(x, y);
+        free(x);
+        free(y);
+        kva_buf_init(&b, 0);
+        assert_int_equal(kva_report_html(one, NULL, &b, &err), KVA_EINVALID);
+        kva_buf_release(&b);
+        kva_report_free(all);
+        kva_report_free(one);
+    }
+    free(w);
+}
+
 /* ---- the page ---- */
 
 static void the_page_is_well_formed_with_unique_ids_and_local_links(void **state)
@@ -259,6 +349,8 @@ static void text_has_a_contrast_of_4_5_in_both_themes(void **state)
                 assert_true(c >= 4.5);
             }
         assert_true(contrast(block[t], "--dot", "--surface") >= 3);
+        assert_true(contrast(block[t], "--bar", "--surface") >= 3);
+        assert_true(contrast(block[t], "--bar", "--soft") >= 3);
     }
     /* the two dark blocks say the same */
     {
@@ -267,6 +359,39 @@ static void text_has_a_contrast_of_4_5_in_both_themes(void **state)
         for (size_t i = 0; i < sizeof ink / sizeof ink[0]; i++)
             NEAR(luminance(media, ink[i]), luminance(block[1], ink[i]), 0);
     }
+    free(html);
+    kva_report_free(r);
+    free(w);
+}
+
+/* One drawing serves both themes: each colour stands out from either surface. */
+static void figure_colours_have_a_contrast_of_3_in_both_themes(void **state)
+{
+    static const char *const paper[] = {"--surface", "--bg"};
+    const char *ink[12] = {KVA_FIG_ALLOC, KVA_FIG_META, KVA_FIG_PEAK, KVA_FIG_LINE};
+    struct world *w = simple_world();
+    struct kva_report *r = built(w, NULL);
+    char *html = page(r, NULL);
+    const char *block[2] = {strstr(html, ":root {"),
+                            strstr(html, ":root[data-theme=\"dark\"]")};
+
+    (void)state;
+    for (int i = 0; i < 8; i++)
+        ink[4 + i] = kva_fig_colour[i];
+    for (int i = 0; i < 12; i++)
+        for (int t = 0; t < 2; t++)
+            for (int k = 0; k < 2; k++) {
+                double x = luminance(ink[i], ""), y = luminance(block[t], paper[k]);
+                double c = x > y ? (x + 0.05) / (y + 0.05) : (y + 0.05) / (x + 0.05);
+
+                if (c < 3)
+                    print_error("theme %d: %s on %s: %.2f\n", t, ink[i], paper[k], c);
+                assert_true(c >= 3);
+            }
+    for (int i = 0; i < 8;
+         i++) /* told apart: no colour twice, neighbours differ in mark */
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(kva_fig_colour[i], kva_fig_colour[k]);
     free(html);
     kva_report_free(r);
     free(w);
@@ -363,6 +488,9 @@ int main(void)
         cmocka_unit_test(hostile_names_stay_text_on_the_page),
         cmocka_unit_test(the_policy_names_the_hash_of_the_one_script),
         cmocka_unit_test(text_has_a_contrast_of_4_5_in_both_themes),
+        cmocka_unit_test(the_label_of_the_suites_is_in_every_format),
+        cmocka_unit_test(a_report_of_one_view_shows_the_same_and_makes_no_page),
+        cmocka_unit_test(figure_colours_have_a_contrast_of_3_in_both_themes),
         cmocka_unit_test(the_same_data_give_the_same_bytes_and_no_path_or_host),
         cmocka_unit_test(source_date_epoch_replaces_the_time),
         cmocka_unit_test(every_view_renders_in_every_format),
