@@ -88,7 +88,7 @@ run_suite long long 5
 has too_long_says_both_lengths "$T/long.err" "exceed the model's context of 8192"
 none too_long_is_truncated long "$FLAT SELECT slug, status FROM x WHERE (idx = 0 AND method <> 'blind') <> (status = 'truncated')"
 none truncated_has_no_score long "$FLAT SELECT slug FROM x WHERE status = 'truncated' AND (score IS NOT NULL OR text IS NOT NULL)"
-run_suite long long 0
+run_suite long long 5
 has truncated_is_not_repeated "$T/long.err" "0 to do"
 # ten tokens under a window of 64: the window shrinks to half of what was seen
 count short_context_works long 1 "$FLAT SELECT count(*) = 2 AND min(status = 'ok') AND max(n_ctx) < 64 FROM x WHERE idx = 1 AND method LIKE 'snapkv:%window=64%'"
