@@ -93,7 +93,7 @@ static void lead_sentence(struct kva_report *r, const struct kva_board *b)
     if (strcmp(b->schedule, "oneshot") != 0)
         kva_buf_printf(&s, ", %s", b->schedule);
     if (b->dense >= 0 && !isnan(b->arm[b->dense].score))
-        kva_buf_printf(&s, ": the full cache scores %.1f (n = %d).",
+        kva_buf_printf(&s, ": the full cache scores %.1f (n\xc2\xa0=\xc2\xa0%d).",
                        100 * b->arm[b->dense].score, b->arm[b->dense].ok);
     else
         kva_buf_puts(&s, ": the full cache was not measured.");

@@ -534,8 +534,10 @@ static int cmp_board(const void *p, const void *q)
         return a->ctx < b->ctx ? -1 : 1;
     if ((c = strcmp(a->visibility, b->visibility)) != 0)
         return c;
-    if ((c = strcmp(a->schedule, b->schedule)) != 0)
-        return c;
+    if ((c = strcmp(a->schedule, b->schedule)) != 0) /* the usual one first */
+        return strcmp(a->schedule, "oneshot") == 0   ? -1
+               : strcmp(b->schedule, "oneshot") == 0 ? 1
+                                                     : c;
     if ((c = strcmp(a->numerics, b->numerics)) != 0)
         return c;
     if ((c = strcmp(a->kv, b->kv)) != 0)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HELD_APART 0.10 /* held less live, share of the full cache, worth a note */
+
 enum {
     C_RANK,
     C_METHOD,
@@ -79,9 +81,10 @@ static struct kva_val measured(const struct kva_arm *a, double v)
 {
     struct kva_val x = kva_val_number(v);
 
-    if (a->n_alone == 0 || isnan(v)) {
+    if (a->role == KVA_ARM_BLIND && a->n_alone == 0)
+        return kva_val_text(""); /* never timed: its prompt is another one */
+    if (a->n_alone == 0 || isnan(v))
         x = kva_val_text(a->n_alone == 0 ? "not measured" : "n/a");
-    }
     return x;
 }
 
@@ -291,6 +294,7 @@ static enum kva_status count_note(struct kva_report *r, struct kva_tab *t,
 static void sample_notes(struct kva_report *r, struct kva_tab *t,
                          const struct kva_board *b)
 {
+    const char *ties = b->ranks ? "; tied ranks are what the data allow." : ".";
     int n = 0;
     double worst = 0;
 
@@ -305,13 +309,28 @@ static void sample_notes(struct kva_report *r, struct kva_tab *t,
             worst = b->arm[k + (b->dense == 0)].mde;
     }
     if (n > 0 && n < 100 && worst > 0)
-        kva_tab_note(
-            r, t,
-            "few samples: with n = %d, differences to dense below about %.0f points "
-            "cannot be told from chance; tied ranks are what the data allow.",
-            n, ceil(100 * worst));
+        kva_tab_note(r, t,
+                     "few samples: with n = %d, differences to dense below about %.0f "
+                     "points cannot be told from chance%s",
+                     n, ceil(100 * worst), ties);
     else if (n > 0 && n < 30)
-        kva_tab_note(r, t, "few samples: n = %d; tied ranks are what the data allow.", n);
+        kva_tab_note(r, t, "few samples: n = %d%s", n, ties);
+}
+
+/* Equal nominal budgets are not equal bytes: bookkeeping counts as held. */
+static void held_note(struct kva_report *r, struct kva_tab *t, const struct kva_board *b)
+{
+    int n = 0;
+
+    for (int k = 0; k < b->n_arm; k++)
+        n += b->arm[k].role == KVA_ARM_METHOD &&
+             b->arm[k].effective - b->arm[k].kept_share >= HELD_APART;
+    if (n && b->ranks)
+        kva_tab_note(r, t,
+                     "%d row%s hold%s at least %.0f %% of the full cache more than "
+                     "attention can read: pages and the method's bookkeeping count as "
+                     "held. Ranks compare equal nominal budgets, not equal bytes.",
+                     n, n == 1 ? "" : "s", n == 1 ? "s" : "", 100 * HELD_APART);
 }
 
 static void leader_notes(struct kva_report *r, struct kva_tab *t,
@@ -342,6 +361,7 @@ static void leader_notes(struct kva_report *r, struct kva_tab *t,
                          "that ran alone (suite key perf).");
             break;
         }
+    held_note(r, t, b);
     sample_notes(r, t, b);
 }
 

@@ -386,6 +386,37 @@ static void rows_on_other_samples_are_never_called_tied(void **state)
     free(w);
 }
 
+static void
+the_usual_schedule_comes_first_and_bytes_beside_the_budget_are_named(void **state)
+{
+    struct world *w = world_new(1, 20);
+    struct kva_report *r;
+    char *text;
+
+    (void)state;
+    add_cell(w, 0, "a", 0.5, "physical", H20)->schedule = S("block:64");
+    add_cell(w, 0, "dense", 1, "dense", A20)->schedule = S("block:64");
+    add_cell(w, 0, "a", 0.5, "physical", H20);
+    add_cell(w, 0, "dense", 1, "dense", A20);
+    digest("key of oneshot", 0, w->cell[2].dense_key);
+    digest("key of oneshot", 0, w->cell[3].dense_key);
+    r = built(w, NULL);
+    assert_string_equal(r->board[0].schedule, "oneshot");
+    text = rendered(r, kva_report_text);
+    assert_null(strstr(text, "attention can read"));
+    free(text);
+    kva_report_free(r);
+    for (int o = 0; o < 20; o++) /* 0.12 of the full cache in bookkeeping */
+        w->out[o].memory.kv_meta_bytes = 120000;
+    r = built(w, NULL);
+    text = rendered(r, kva_report_text);
+    assert_non_null(
+        strstr(text, "1 row holds at least 10 % of the full cache more than"));
+    free(text);
+    kva_report_free(r);
+    free(w);
+}
+
 static void short_names_drop_what_all_share_and_never_collide(void **state)
 {
     static const char *const spec[] = {
@@ -460,6 +491,8 @@ int main(void)
         cmocka_unit_test(
             lone_references_of_every_variant_are_shown_with_their_own_partner),
         cmocka_unit_test(rows_on_other_samples_are_never_called_tied),
+        cmocka_unit_test(
+            the_usual_schedule_comes_first_and_bytes_beside_the_budget_are_named),
         cmocka_unit_test(short_names_drop_what_all_share_and_never_collide),
         cmocka_unit_test(forty_thousand_outcomes_take_seconds),
     };
