@@ -11,7 +11,7 @@
 #include <string.h>
 
 const char *const kva_fig_colour[8] = {"#0072B2", "#D55E00", "#009E73", "#C46C9C",
-                                       "#B57B00", "#3390CC", "#8C6D31", "#7A7A7A"};
+                                       "#B57B00", "#7A7A7A", "#3390CC", "#8C6D31"};
 const int kva_fig_mark[7] = {7, 5, 9, 11, 13, 4, 6};
 
 static void quote(struct kva_buf *out, const char *s, bool format)
