@@ -177,7 +177,8 @@ static void heat_figure(struct kva_report *r, const char *id, const char *title,
     cols = most <= 8 ? 3 : most <= 13 ? 2 : 1;
     cols = cols > n ? n : cols;
     rows = (n + cols - 1) / cols;
-    rotate = (int)longest * most * cols * 7 > KVA_FIG_WIDTH;
+    /* 8 px a letter and a gap against a column; axis and margins take three tenths */
+    rotate = ((int)longest * 8 + 8) * most * cols > KVA_FIG_WIDTH * 7 / 10;
     f->height = rows * (330 + (rotate ? 30 : 0)) + 10;
     f->caption = caption;
     f->series = kva_arena_alloc(&r->arena, (size_t)n + 1, sizeof *f->series);

@@ -111,7 +111,7 @@ static void page_header(const struct kva_report *r, struct kva_buf *out)
         kva_buf_printf(out, ", label%s <strong class=\"label\">",
                        r->n_label > 1 ? "s" : "");
         esc(out, r->label);
-        kva_buf_puts(out, "</strong>");
+        kva_buf_printf(out, "</strong>%s", r->limit);
     }
     kva_buf_puts(
         out,

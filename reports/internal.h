@@ -183,6 +183,7 @@ struct kva_report {
     int n_footer, cap_footer;
     const char *title;
     const char *label; /* of the suites, "a, b" when runs differ; "" none */
+    const char *limit; /* " (answers of at most 16 tokens)"; "" unknown */
     const char **labels;
     int n_label;
     char generated[32]; /* ISO 8601, UTC */

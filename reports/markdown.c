@@ -84,7 +84,7 @@ enum kva_status kva_report_markdown(const struct kva_report *r, struct kva_buf *
     if (r->n_label) {
         kva_buf_printf(out, "Label%s of the suite: **", r->n_label > 1 ? "s" : "");
         escaped(out, r->label);
-        kva_buf_puts(out, "**\n\n");
+        kva_buf_printf(out, "**%s\n\n", r->limit);
     }
     for (int i = 0; i < r->n_summary; i++) {
         kva_buf_puts(out, strncmp(r->summary[i], "At ", 3) == 0 ? "  - " : "- ");

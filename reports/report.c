@@ -2,6 +2,7 @@
 /* report.c - building a report: defaults, boards, tables, figures. */
 #include "reports/internal.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,31 @@ static int cmp_label(const void *p, const void *q)
     return strcmp(*(const char *const *)p, *(const char *const *)q);
 }
 
+/* Longest answers the tasks allow, as words that follow the label. */
+static const char *answer_limit(struct kva_report *r, const struct kva_data *d)
+{
+    json_int_t lo = 0, hi = 0;
+
+    for (int i = 0; i < d->n_tasks; i++) {
+        const char *gen = d->tasks[i].gen_json;
+        json_t *spec = json_loads(gen ? gen : "{}", 0, NULL);
+        json_int_t n = json_integer_value(json_object_get(spec, "max_new_tokens"));
+
+        json_decref(spec);
+        if (n <= 0)
+            return "";
+        lo = lo == 0 || n < lo ? n : lo;
+        hi = n > hi ? n : hi;
+    }
+    if (hi == 0)
+        return "";
+    return lo == hi
+               ? kva_arena_printf(&r->arena, " (answers of at most %lld tokens)",
+                                  (long long)hi)
+               : kva_arena_printf(&r->arena, " (answers of at most %lld to %lld tokens)",
+                                  (long long)lo, (long long)hi);
+}
+
 /* What the suites call their results, e.g. "short": each label once, in order. */
 static enum kva_status labels(struct kva_report *r, const struct kva_data *d,
                               struct kva_error *err)
@@ -66,10 +92,11 @@ static enum kva_status labels(struct kva_report *r, const struct kva_data *d,
             l[m++] = l[i];
         }
     r->labels = l;
+    r->limit = answer_limit(r, d);
     r->n_label = m;
     r->label = s.failed ? NULL : kva_arena_strdup(&r->arena, s.data ? s.data : "");
     kva_buf_release(&s);
-    if (!r->label)
+    if (!r->label || !r->limit)
         return KVA_FAIL(err, KVA_ENOMEM, "report: out of memory");
     return KVA_OK;
 }

@@ -276,7 +276,8 @@ static void label(const struct kva_report *r, struct kva_buf *out)
     struct kva_buf s;
 
     kva_buf_init(&s, 0);
-    kva_buf_printf(&s, "Label%s of the suite: %s", r->n_label > 1 ? "s" : "", r->label);
+    kva_buf_printf(&s, "Label%s of the suite: %s%s", r->n_label > 1 ? "s" : "", r->label,
+                   r->limit);
     out->failed |= s.failed;
     if (!s.failed)
         paragraph(out, s.data, r->opts.width, "", "  ");

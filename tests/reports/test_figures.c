@@ -186,6 +186,30 @@ inlining_prefixes_ids_and_follows_the_theme_but_leaves_text_alone(void **state)
     kva_buf_release(&b);
 }
 
+/* Two panels of five columns, 67 px each: twelve letters do not stand side by side. */
+static void names_wider_than_their_column_are_turned(void **state)
+{
+    struct world *w = world_new(1, 20);
+    const char *name[] = {"a-long-named", "b", "c", "dense", "e"};
+    struct kva_report *r;
+
+    (void)state;
+    for (int turned = 1; turned >= 0; turned--) {
+        w->d.n_cells = w->d.n_outcomes = 0;
+        if (!turned)
+            name[0] = "a";
+        for (int i = 0; i < 5; i++)
+            for (int k = 1; k <= (i == 3 ? 1 : 2); k++)
+                add_cell(w, 0, name[i], i == 3 ? 1 : k * 0.25,
+                         i == 3 ? "dense" : "physical", A20);
+        r = built(w, NULL);
+        assert_int_equal(r->figure[1].kind, KVA_FIG_DEPTH);
+        assert_int_equal(strstr(r->figure[1].gp, "rotate by 40") != NULL, turned);
+        kva_report_free(r);
+    }
+    free(w);
+}
+
 static void viridis_ends_where_it_should_and_ink_stands_out(void **state)
 {
     (void)state;
@@ -304,6 +328,7 @@ int main(void)
         cmocka_unit_test(drawings_hold_every_point_of_the_data_and_every_name),
         cmocka_unit_test(
             inlining_prefixes_ids_and_follows_the_theme_but_leaves_text_alone),
+        cmocka_unit_test(names_wider_than_their_column_are_turned),
         cmocka_unit_test(viridis_ends_where_it_should_and_ink_stands_out),
         cmocka_unit_test(a_report_appears_whole_and_the_old_one_survives_failure),
         cmocka_unit_test(without_gnuplot_the_report_is_complete_but_for_drawings),

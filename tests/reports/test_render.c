@@ -162,6 +162,7 @@ static void the_label_of_the_suites_is_in_every_format(void **state)
                               "class=\"label\">short</strong></p>"));
     free(s);
     kva_report_free(r);
+    w->task[0].gen_json = S("{\"max_new_tokens\":16}");
     for (int i = 0; i < 3; i++) {
         runs[i] = w->run[0];
         runs[i].label = S(i == 0 ? "short" : i == 1 ? "" : "full <1>");
@@ -170,10 +171,11 @@ static void the_label_of_the_suites_is_in_every_format(void **state)
     w->d.n_runs = 3;
     r = built(w, NULL);
     s = rendered(r, kva_report_text);
-    assert_non_null(strstr(s, "Labels of the suite: full <1>, no label, short\n"));
+    assert_non_null(strstr(s, "Labels of the suite: full <1>, no label, short "
+                              "(answers of at most 16 tokens)\n"));
     free(s);
     s = rendered(r, kva_report_markdown);
-    assert_non_null(strstr(s, "**full &lt;1&gt;, no label, short**"));
+    assert_non_null(strstr(s, "**full &lt;1&gt;, no label, short** (answers"));
     free(s);
     s = rendered(r, kva_report_json);
     doc = json_loads(s, JSON_REJECT_DUPLICATES, NULL);
