@@ -92,6 +92,8 @@ static void lead_sentence(struct kva_report *r, const struct kva_board *b)
         kva_buf_printf(&s, ", question %s", b->visibility);
     if (strcmp(b->schedule, "oneshot") != 0)
         kva_buf_printf(&s, ", %s", b->schedule);
+    if (strcmp(b->numerics, "f32") != 0 || strcmp(b->kv, "f16") != 0)
+        kva_buf_printf(&s, ", %s with %s cache", b->numerics, b->kv);
     if (b->dense >= 0 && !isnan(b->arm[b->dense].score))
         kva_buf_printf(&s, ": the full cache scores %.1f (n\xc2\xa0=\xc2\xa0%d).",
                        100 * b->arm[b->dense].score, b->arm[b->dense].ok);

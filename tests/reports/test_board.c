@@ -322,6 +322,7 @@ lone_references_of_every_variant_are_shown_with_their_own_partner(void **state)
     text = rendered(r, kva_report_text);
     assert_non_null(strstr(text, "16 cells in the databases: 16 in these tables"));
     assert_non_null(strstr(text, "ref with f32 cache"));
+    assert_non_null(strstr(text, "at 512 tokens, f32 with f32 cache: the full"));
     free(text);
     kva_report_free(r);
     /* dense alone, as `methods: ["dense"]` leaves it */
