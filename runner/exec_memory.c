@@ -26,7 +26,9 @@ size_t kva_page_cap(const struct kva_model_info *info, const struct kva_keep *ke
 
 int kva_extra_tokens(const struct kva_cell *cell, int n_ids, int n_gold, int max_new)
 {
-    int answer = cell->schedule.decode > 0 ? cell->schedule.decode + 1 : max_new;
+    bool frees =
+        cell->schedule.decode > 0 && cell->enforce != KVA_MASK; /* masks hold on */
+    int answer = frees ? cell->schedule.decode + 1 : max_new;
 
     if (answer > max_new)
         answer = max_new;

@@ -8,6 +8,7 @@
 #include "runner/sample.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +82,24 @@ static bool unit_of(const struct kva_plan *p, const struct kva_data_task *task, 
     return false;
 }
 
+/* Where relative paths of the run's suite started. */
+static void suite_dir(const struct kva_data_run *run, char *out, size_t n)
+{
+    static const char key[] = "--suite-dir=";
+    json_t *argv = json_loads(run->argv_json != NULL ? run->argv_json : "[]", 0, NULL),
+           *arg;
+    size_t i;
+
+    snprintf(out, n, ".");
+    json_array_foreach(argv, i, arg)
+    {
+        if (json_is_string(arg) &&
+            strncmp(json_string_value(arg), key, sizeof key - 1) == 0)
+            snprintf(out, n, "%s", json_string_value(arg) + sizeof key - 1);
+    }
+    json_decref(argv);
+}
+
 static enum kva_status remake(const struct kva_data *d, const struct kva_data_sample *s,
                               struct kva_arena *arena, struct kva_item *item,
                               struct kva_sample_row *row, bool *made,
@@ -96,9 +115,11 @@ static enum kva_status remake(const struct kva_data *d, const struct kva_data_sa
         struct kva_buf report;
         struct kva_error why = {0};
         int unit = 0, question = 0;
+        char dir[PATH_MAX];
 
         kva_buf_init(&report, 0);
-        if (kva_suite_parse(d->runs[r].config_json, "stored suite", ".", &none, &suite,
+        suite_dir(&d->runs[r], dir, sizeof dir);
+        if (kva_suite_parse(d->runs[r].config_json, "stored suite", dir, &none, &suite,
                             &report, &why) == KVA_OK &&
             kva_plan_new(&suite, NULL, 1, &plan, &why) == KVA_OK &&
             unit_of(&plan, &d->tasks[s->task], s->idx, &unit, &question)) {
