@@ -71,7 +71,9 @@ struct kva_cpu_kernels {
     void (*product)(const float *x, size_t xs, int rows, int kn, const float *w,
                     size_t ws, size_t wv, int vecs, float *y, size_t ys, int load,
                     int last);
-    /* rows 1..4: the same straight from packed panels panel0 .. panel1-1; may be NULL */
+    /* the same straight from packed panels panel0 .. panel1-1, faster up to few_rows
+     * rows; may be NULL */
+    int few_rows;
     void (*product_few)(const struct kva_weight *w, int panel0, int panel1,
                         const float *x, size_t xs, int rows, float *y, size_t ys);
     /* inputs k0 .. k0+kn-1 of a panel as f32 [kn][16] */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* f32.c - numerics f32: products over packed weights, and the row operations.
  *
- * A product of more than four rows dequantises a pair of panels, a range of inputs at a
+ * A product of many rows dequantises a pair of panels, a range of inputs at a
  * time, into scratch that stays in the second-level cache, and runs every row over it.
  * Sums continue across ranges through y, which holds them exactly, so ranges, pairs and
- * threads change no bit. Up to four rows keep the weights in registers instead. */
+ * threads change no bit. Fewer rows (few_rows of the instruction set) use the weights
+ * straight from registers instead. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
 
 #define RANGE 768 /* inputs at a time: two panels of them are 96 KiB */
-#define FEW   4
 
 static struct kva_cpu *cpu_of(struct kva_ops *ops)
 {
@@ -63,7 +63,7 @@ static void product_item(void *ctx, int item, void *scratch)
 
     if (end > p->w->panels)
         end = p->w->panels;
-    if (p->rows <= FEW && p->k->product_few) {
+    if (p->rows <= p->k->few_rows && p->k->product_few) {
         p->k->product_few(p->w, c, end, p->x, (size_t)p->w->in, p->rows, p->y,
                           (size_t)p->y_stride);
         return;

@@ -214,24 +214,36 @@ static void unpack(const struct kva_weight *w, int panel, int k0, int kn, float 
 }
 
 #if defined(KVA_SIMD_1) /* plain C always goes through unpack */
-#define PRODUCT_FEW NULL
+#define PRODUCT_FEW   NULL
+#define FEW_ROWS_MOST 0
 #else
 #define PRODUCT_FEW product_few
+/* FEW_MOST rows share the unpacked weights; beyond FEW_ROWS_MOST unpacking once into
+ * scratch wins (measured on waves of the real model) */
+#if defined(KVA_SIMD_512)
+#define FEW_MOST      12
+#define FEW_ROWS_MOST 48
+#else
+#define FEW_MOST      4
+#define FEW_ROWS_MOST 8
+#endif
 
-/* np panels by mr rows, weights never leave registers. x[i] may repeat a row; the same
- * result is then stored twice. */
+/* np panels by mr rows, weights never leave registers. */
 INLINE void few_kind(const int bits, const int min, const int wide, const int blk,
                      const int np, const int mr, const uint8_t *p, size_t pb,
-                     size_t ahead, int in, const float *const *x, float *const *y,
+                     size_t ahead, int in, const float *x, size_t xs, float *y, size_t ys,
                      int last)
 {
     const size_t bytes = KVA_PACK_BYTES(bits, min, wide, blk);
     const int values = bits * blk * 2;
-    struct v16 acc[4][4], d[4], m[4];
+    /* three rows share a pointer, as in block() */
+    const float *x0 = x, *x1 = x + 3 * xs, *x2 = x + 6 * xs, *x3 = x + 9 * xs;
+    struct v16 acc[4][FEW_MOST], d[4], m[4];
 
+#define FEW_X(r) (r < 3 ? x0 : r < 6 ? x1 : r < 9 ? x2 : x3)[(size_t)(r % 3) * xs]
 #pragma GCC unroll 4
     for (int c = 0; c < np; c++)
-#pragma GCC unroll 4
+#pragma GCC unroll 12
         for (int r = 0; r < mr; r++)
             acc[c][r] = v_zero();
     for (int k = 0; k < in; k += blk, p += bytes) {
@@ -252,49 +264,53 @@ INLINE void few_kind(const int bits, const int min, const int wide, const int bl
                 for (int c = 0; c < np; c++)
                     w[c] = w_load(p + c * pb + 64 * g);
 #pragma GCC unroll 8
-                for (int i = 0; i < 8; i++)
-#pragma GCC unroll 4
-                    for (int c = 0; c < np; c++) {
-                        struct v16 f =
-                            weight(min, v_nibble(w[c], i, min ? 0 : 8), d[c], m[c]);
+                for (int i = 0; i < 8; i++, x0++, x1++, x2++, x3++) {
+                    struct v16 f[4];
 
 #pragma GCC unroll 4
-                        for (int r = 0; r < mr; r++)
-                            acc[c][r] = v_fma(v_set1(x[r][k + 8 * g + i]), f, acc[c][r]);
-                    }
+                    for (int c = 0; c < np; c++)
+                        f[c] = weight(min, v_nibble(w[c], i, min ? 0 : 8), d[c], m[c]);
+#pragma GCC unroll 12
+                    for (int r = 0; r < mr; r++)
+#pragma GCC unroll 4
+                        for (int c = 0; c < np; c++)
+                            acc[c][r] = v_fma(v_set1(FEW_X(r)), f[c], acc[c][r]);
+                }
             }
         } else {
 #pragma GCC unroll 4
-            for (int i = 0; i < blk; i++)
-#pragma GCC unroll 4
-                for (int c = 0; c < np; c++) {
-                    struct v16 f;
+            for (int i = 0; i < blk; i++, x0++, x1++, x2++, x3++) {
+                struct v16 f[4];
 
-                    if (bits == 8)
-                        f = weight(min, v_i8((const int8_t *)p + c * pb + 16 * i), d[c],
-                                   m[c]);
-                    else
-                        f = plain(bits, p + c * pb);
 #pragma GCC unroll 4
-                    for (int r = 0; r < mr; r++)
-                        acc[c][r] = v_fma(v_set1(x[r][k + i]), f, acc[c][r]);
-                }
+                for (int c = 0; c < np; c++)
+                    f[c] = bits == 8
+                               ? weight(min, v_i8((const int8_t *)p + c * pb + 16 * i),
+                                        d[c], m[c])
+                               : plain(bits, p + c * pb);
+#pragma GCC unroll 12
+                for (int r = 0; r < mr; r++)
+#pragma GCC unroll 4
+                    for (int c = 0; c < np; c++)
+                        acc[c][r] = v_fma(v_set1(FEW_X(r)), f[c], acc[c][r]);
+            }
         }
     }
 #pragma GCC unroll 4
     for (int c = 0; c < np; c++)
-#pragma GCC unroll 4
+#pragma GCC unroll 12
         for (int r = 0; r < mr; r++) {
             if (c + 1 < np || last == 16)
-                v_store(y[r] + 16 * c, acc[c][r]);
+                v_store(y + (size_t)r * ys + 16 * c, acc[c][r]);
             else
-                v_store_n(y[r] + 16 * c, acc[c][r], last);
+                v_store_n(y + (size_t)r * ys + 16 * c, acc[c][r], last);
         }
+#undef FEW_X
 }
 
 /* panels side by side: as many as accumulators, scales and minima leave registers for */
 #if defined(KVA_SIMD_512)
-#define FEW_WIDE(mr) ((mr) <= 2 ? 4 : 2)
+#define FEW_WIDE(mr) ((mr) <= 2 ? 4 : (mr) <= 8 ? 2 : 1)
 #else
 #define FEW_WIDE(mr) ((mr) == 1 ? 2 : 1)
 #endif
@@ -304,45 +320,76 @@ INLINE void few_kind(const int bits, const int min, const int wide, const int bl
         const uint8_t *p = w->packed + (size_t)c * w->panel_bytes;                       \
         int n = panel1 - c >= FEW_WIDE(mr) ? FEW_WIDE(mr) : 1;                           \
         int last = c + n == w->panels ? w->out - 16 * (w->panels - 1) : 16;              \
-        float *yc[4];                                                                    \
-        for (int r = 0; r < 4; r++)                                                      \
-            yc[r] = yr[r] + 16 * c;                                                      \
         if (n == FEW_WIDE(mr))                                                           \
             few_kind(bits, min, wide, blk, FEW_WIDE(mr), mr, p, w->panel_bytes,          \
-                     (size_t)n * w->panel_bytes, w->in, xr, yc, last);                   \
+                     (size_t)n * w->panel_bytes, w->in, x, xs, y + 16 * c, ys, last);    \
         else                                                                             \
             few_kind(bits, min, wide, blk, 1, mr, p, w->panel_bytes, w->panel_bytes,     \
-                     w->in, xr, yc, last);                                               \
+                     w->in, x, xs, y + 16 * c, ys, last);                                \
         c += n;                                                                          \
-    }
+    }                                                                                    \
+    break;
+#if FEW_MOST == 12
+#define FEW_MORE(bits, min, wide, blk)                                                   \
+    case 8:                                                                              \
+        FEW_ROWS(8, bits, min, wide, blk)                                                \
+    case 12:                                                                             \
+        FEW_ROWS(12, bits, min, wide, blk)
+#else
+#define FEW_MORE(bits, min, wide, blk)
+#endif
 
-static void product_few(const struct kva_weight *w, int panel0, int panel1,
-                        const float *x, size_t xs, int rows, float *y, size_t ys)
+/* rows: 1, 2, 3, 4; 8 and 12 where registers allow */
+static void few_rows(const struct kva_weight *w, int panel0, int panel1, const float *x,
+                     size_t xs, int rows, float *y, size_t ys)
 {
-    const float *xr[4];
-    float *yr[4];
-
-    for (int r = 0; r < 4; r++) {
-        int row = r < rows ? r : rows - 1;
-
-        xr[r] = x + (size_t)row * xs;
-        yr[r] = y + (size_t)row * ys;
-    }
     switch (w->kind) {
 #define KVA_X(kind, bits, min, wide, blk)                                                \
     case KVA_PACK_##kind:                                                                \
-        if (rows == 1) {                                                                 \
+        switch (rows) {                                                                  \
+        case 1:                                                                          \
             FEW_ROWS(1, bits, min, wide, blk)                                            \
-        } else if (rows == 2) {                                                          \
+        case 2:                                                                          \
             FEW_ROWS(2, bits, min, wide, blk)                                            \
-        } else {                                                                         \
+        case 3:                                                                          \
+            FEW_ROWS(3, bits, min, wide, blk)                                            \
+        case 4:                                                                          \
             FEW_ROWS(4, bits, min, wide, blk)                                            \
+            FEW_MORE(bits, min, wide, blk)                                               \
         }                                                                                \
         break;
         KVA_PACK_MAP(KVA_X)
 #undef KVA_X
     case KVA_PACK_KINDS:
         break;
+    }
+}
+
+/* Any number of rows in groups; where a group would be left with a remainder it overlaps
+ * the one before it, and those rows are stored twice with the same bits. */
+static void product_few(const struct kva_weight *w, int panel0, int panel1,
+                        const float *x, size_t xs, int rows, float *y, size_t ys)
+{
+    int r = 0;
+
+    while (r < rows) {
+        int left = rows - r,
+            n = left >= FEW_MOST ? FEW_MOST
+                : left <= 4      ? left
+                                 : 4,
+            at = r;
+
+        if (FEW_MOST == 12 && n < FEW_MOST && left > 4) {
+            if (left > 8 && rows >= 12) {
+                n = 12;
+                at = rows - 12;
+            } else if (left >= 8 || rows >= 8) {
+                n = 8;
+                at = left >= 8 ? r : rows - 8;
+            }
+        }
+        few_rows(w, panel0, panel1, x + (size_t)at * xs, xs, n, y + (size_t)at * ys, ys);
+        r = at + n;
     }
 }
 
@@ -638,6 +685,7 @@ static double peak(long loops)
         .name = #isa,                                                                    \
         .product = product,                                                              \
         .product_few = PRODUCT_FEW,                                                      \
+        .few_rows = FEW_ROWS_MOST,                                                       \
         .unpack = unpack,                                                                \
         .tile_k = tile_k,                                                                \
         .tile_v = tile_v,                                                                \

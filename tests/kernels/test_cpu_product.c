@@ -343,9 +343,20 @@ static void helpers_that_cannot_start_are_missed_by_nobody(void **state)
     free(z);
 }
 
+/* groups of 12, 8 and up to 4 rows, overlapping where a remainder is left */
+static void every_number_of_rows_gives_the_defined_sums(void **state)
+{
+    struct kva_rng r = {2};
+
+    (void)state;
+    for (int rows = 1; rows <= 50; rows++)
+        check(&r, rows % 2 != 0 ? KVA_Q4_1 : KVA_Q8_0, 49, 64, rows, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_number_of_rows_gives_the_defined_sums),
         cmocka_unit_test(every_type_gives_the_defined_bits_on_every_instruction_set),
         cmocka_unit_test(awkward_shapes_give_the_defined_bits),
         cmocka_unit_test(ref_is_the_double_sum),
