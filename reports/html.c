@@ -17,30 +17,6 @@ __asm__(".pushsection .rodata\n"
         ".popsection\n");
 extern const char kva_report_css[], kva_report_js[];
 
-static void esc(struct kva_buf *out, const char *s)
-{
-    for (; s && *s; s++)
-        switch (*s) {
-        case '&':
-            kva_buf_puts(out, "&amp;");
-            break;
-        case '<':
-            kva_buf_puts(out, "&lt;");
-            break;
-        case '>':
-            kva_buf_puts(out, "&gt;");
-            break;
-        case '"':
-            kva_buf_puts(out, "&quot;");
-            break;
-        case '\'':
-            kva_buf_puts(out, "&#39;");
-            break;
-        default:
-            kva_buf_putc(out, *s);
-        }
-}
-
 static void base64(const uint8_t *p, size_t n, struct kva_buf *out)
 {
     static const char abc[] =
@@ -73,7 +49,7 @@ static void head(const struct kva_report *r, struct kva_buf *out)
     kva_buf_puts(out, "'; base-uri 'none'; form-action 'none'\"/>\n"
                       "<meta name=\"viewport\" content=\"width=device-width, "
                       "initial-scale=1\"/>\n<title>");
-    esc(out, r->title);
+    kva_report_escape(out, r->title);
     kva_buf_puts(out, "</title>\n<style>\n");
     kva_buf_puts(out, kva_report_css);
     kva_buf_puts(
@@ -103,14 +79,14 @@ static void page_header(const struct kva_report *r, struct kva_buf *out)
                  "<h1>KV-cache eviction");
     if (model && !several) {
         kva_buf_puts(out, ": ");
-        esc(out, model);
+        kva_report_escape(out, model);
     }
     kva_buf_puts(out, "</h1>\n<p class=\"sub\">kvaudit " KVA_VERSION ", results up to ");
-    esc(out, r->generated);
+    kva_report_escape(out, r->generated);
     if (r->n_label) {
         kva_buf_printf(out, ", label%s <strong class=\"label\">",
                        r->n_label > 1 ? "s" : "");
-        esc(out, r->label);
+        kva_report_escape(out, r->label);
         kva_buf_printf(out, "</strong>%s", r->limit);
     }
     kva_buf_puts(
@@ -150,7 +126,7 @@ static void summary(const struct kva_report *r, struct kva_buf *out)
         kva_buf_puts(out, part   ? "<li>"
                           : lead ? "<p class=\"lead\">"
                                  : "<p class=\"aside\">");
-        esc(out, r->summary[i]);
+        kva_report_escape(out, r->summary[i]);
         kva_buf_puts(out, part ? "</li>\n" : "</p>\n");
     }
     if (list)
@@ -182,9 +158,9 @@ static void checks(const char *key, const char *legend, const char **v, int n,
         kva_buf_printf(
             out, "<label><input type=\"checkbox\" checked=\"\" name=\"%s\" value=\"",
             key);
-        esc(out, v[i]);
+        kva_report_escape(out, v[i]);
         kva_buf_puts(out, "\"/> ");
-        esc(out, v[i]);
+        kva_report_escape(out, v[i]);
         kva_buf_puts(out, "</label>");
     }
     kva_buf_puts(out, "</fieldset>");
@@ -247,14 +223,14 @@ static void th(const struct kva_tab *t, int c, bool stick, struct kva_buf *out)
                    is_text(col) ? "t" : "n", stick ? " stick" : "");
     if (col->help && col->help[0]) {
         kva_buf_puts(out, " title=\"");
-        esc(out, col->help);
+        kva_report_escape(out, col->help);
         kva_buf_putc(out, '"');
     }
     kva_buf_puts(out, "><button type=\"button\">");
-    esc(out, col->label);
+    kva_report_escape(out, col->label);
     if (col->unit[0]) {
         kva_buf_puts(out, " <small>");
-        esc(out, col->unit);
+        kva_report_escape(out, col->unit);
         kva_buf_puts(out, "</small>");
     }
     kva_buf_puts(out, "</button></th>");
@@ -310,7 +286,7 @@ static void delta(const struct kva_report *r, const struct kva_tab *t,
                      "<span class=\"up\">\xe2\x96\xb2<span class=\"vh\"> win </span> ");
     else
         kva_buf_puts(out, "<span>\xe2\x97\x8f<span class=\"vh\"> tie </span> ");
-    esc(out, text.data);
+    kva_report_escape(out, text.data);
     kva_buf_puts(out, "</span>");
     out->failed |= text.failed;
     kva_buf_release(&text);
@@ -334,7 +310,7 @@ static void content(const struct kva_report *r, const struct kva_tab *t,
         kva_buf_puts(out, "<span class=\"badge b-");
         lower(v->text, out);
         kva_buf_puts(out, "\">");
-        esc(out, v->text);
+        kva_report_escape(out, v->text);
         kva_buf_puts(out, "</span>");
         return;
     }
@@ -350,10 +326,10 @@ static void content(const struct kva_report *r, const struct kva_tab *t,
     kva_val_format(col, v, &text);
     if (isnan(v->v) && col->kind != KVA_COL_TEXT) {
         kva_buf_puts(out, "<span class=\"na\">");
-        esc(out, text.data);
+        kva_report_escape(out, text.data);
         kva_buf_puts(out, "</span>");
     } else {
-        esc(out, text.data);
+        kva_report_escape(out, text.data);
     }
     out->failed |= text.failed;
     kva_buf_release(&text);
@@ -375,7 +351,7 @@ static void data_v(const struct kva_tab *t, const struct kva_row *row, int c,
         }
     kva_buf_puts(out, " data-v=\"");
     if (col->kind == KVA_COL_TEXT)
-        esc(out, v->text);
+        kva_report_escape(out, v->text);
     else if (!isnan(v->v))
         kva_buf_printf(out, "%.17g", v->v);
     kva_buf_putc(out, '"');
@@ -397,7 +373,7 @@ static void td(const struct kva_report *r, const struct kva_tab *t,
         v->strong ? " first" : "", wide ? " wide" : "");
     if (v->title) {
         kva_buf_puts(out, " title=\"");
-        esc(out, v->title);
+        kva_report_escape(out, v->title);
         kva_buf_putc(out, '"');
     }
     data_v(t, row, c, out);
@@ -416,16 +392,16 @@ static void table(const struct kva_report *r, const struct kva_tab *t,
     kva_buf_puts(out, "<section class=\"block\"");
     if (t->model[0]) {
         kva_buf_puts(out, " data-model=\"");
-        esc(out, t->model);
+        kva_report_escape(out, t->model);
         kva_buf_putc(out, '"');
     }
     kva_buf_printf(out, " id=\"%s\">\n", t->id);
     if (t->n_row > 0) {
         kva_buf_puts(
             out, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"");
-        esc(out, t->caption);
+        kva_report_escape(out, t->caption);
         kva_buf_puts(out, "\"><table class=\"sortable\"><caption><span>");
-        esc(out, t->caption);
+        kva_report_escape(out, t->caption);
         kva_buf_puts(out, "</span></caption>\n<thead><tr>");
         th(t, m, true, out);
         for (int c = 0; c < t->n_col; c++)
@@ -439,7 +415,7 @@ static void table(const struct kva_report *r, const struct kva_tab *t,
                            row->group ? " rule" : "");
             if (methods && row->role != KVA_ROW_REFERENCE && row->cell[m].text) {
                 kva_buf_puts(out, " data-method=\"");
-                esc(out, row->cell[m].text);
+                kva_report_escape(out, row->cell[m].text);
                 kva_buf_putc(out, '"');
             }
             kva_buf_putc(out, '>');
@@ -452,14 +428,14 @@ static void table(const struct kva_report *r, const struct kva_tab *t,
         kva_buf_puts(out, "</tbody></table></div>\n");
     } else {
         kva_buf_puts(out, "<p class=\"aside\">");
-        esc(out, t->caption);
+        kva_report_escape(out, t->caption);
         kva_buf_puts(out, ": nothing to show.</p>\n");
     }
     if (t->n_note) {
         kva_buf_puts(out, "<ul class=\"notes\">");
         for (int i = 0; i < t->n_note; i++) {
             kva_buf_puts(out, "<li>");
-            esc(out, t->note[i]);
+            kva_report_escape(out, t->note[i]);
             kva_buf_puts(out, "</li>");
         }
         kva_buf_puts(out, "</ul>\n");
@@ -478,7 +454,7 @@ static void section(const struct kva_report *r, int view, const char *id,
             continue;
         if (folded) {
             kva_buf_puts(out, "<details><summary>");
-            esc(out, r->tab[i].caption);
+            kva_report_escape(out, r->tab[i].caption);
             kva_buf_puts(out, "</summary>\n");
         }
         table(r, &r->tab[i], out);
@@ -512,14 +488,14 @@ static enum kva_status figures(const struct kva_report *r, const char *dir,
         if (rc == KVA_OK) {
             kva_buf_puts(out, "<div class=\"scroll plot\" role=\"region\" tabindex=\"0\" "
                               "aria-label=\"");
-            esc(out, f->title);
+            kva_report_escape(out, f->title);
             kva_buf_puts(out, "\">");
             rc = kva_svg_inline(svg.data, svg.len, f->id, f->title, out, err);
             kva_buf_puts(out, "</div>");
         } else {
             kva_buf_puts(out, "<p class=\"empty\">");
             if (f->empty)
-                esc(out, f->empty);
+                kva_report_escape(out, f->empty);
             else if (dir)
                 kva_buf_printf(out,
                                "Not drawn: gnuplot was missing. Its source and data are "
@@ -534,9 +510,9 @@ static enum kva_status figures(const struct kva_report *r, const char *dir,
             rc = KVA_OK;
         }
         kva_buf_puts(out, "<figcaption><strong>");
-        esc(out, f->title);
+        kva_report_escape(out, f->title);
         kva_buf_puts(out, ".</strong> ");
-        esc(out, f->caption);
+        kva_report_escape(out, f->caption);
         kva_buf_puts(out, "</figcaption></figure>\n");
         kva_buf_release(&path);
         kva_buf_release(&svg);
@@ -557,9 +533,9 @@ static void reading(const struct kva_report *r, struct kva_buf *out)
         if (!on_page(&t->col[c]) || !t->col[c].help[0])
             continue;
         kva_buf_puts(out, "<dt>");
-        esc(out, t->col[c].label);
+        kva_report_escape(out, t->col[c].label);
         kva_buf_puts(out, "</dt><dd>");
-        esc(out, t->col[c].help);
+        kva_report_escape(out, t->col[c].help);
         kva_buf_puts(out, "</dd>");
     }
     kva_buf_puts(
@@ -599,7 +575,7 @@ enum kva_status kva_report_html(const struct kva_report *r, const char *figures_
     kva_buf_puts(out, "</main>\n<footer class=\"page\">\n");
     for (int i = 0; i < r->n_footer; i++) {
         kva_buf_puts(out, "<p>");
-        esc(out, r->footer[i]);
+        kva_report_escape(out, r->footer[i]);
         kva_buf_puts(out, "</p>\n");
     }
     kva_buf_puts(out, "</footer>\n</div>\n<script>");

@@ -277,4 +277,7 @@ enum kva_status kva_svg_inline(const char *svg, size_t n, const char *prefix,
  * when it fails or takes more than 60 s. */
 enum kva_status kva_gnuplot_run(const char *dir, const char *file, struct kva_error *err);
 
+/* Text for HTML and SVG: & < > " ' escaped; s may be NULL. */
+void kva_report_escape(struct kva_buf *out, const char *s);
+
 #endif

@@ -23,30 +23,6 @@ static const char *find(const char *s, const char *end, const char *word)
     return memmem(s, (size_t)(end - s), word, strlen(word));
 }
 
-static void escaped(struct kva_buf *out, const char *s)
-{
-    for (; *s; s++)
-        switch (*s) {
-        case '&':
-            kva_buf_puts(out, "&amp;");
-            break;
-        case '<':
-            kva_buf_puts(out, "&lt;");
-            break;
-        case '>':
-            kva_buf_puts(out, "&gt;");
-            break;
-        case '"':
-            kva_buf_puts(out, "&quot;");
-            break;
-        case '\'':
-            kva_buf_puts(out, "&#39;");
-            break;
-        default:
-            kva_buf_putc(out, *s);
-        }
-}
-
 static void prefixed_url(const char *s, size_t n, const char *prefix, struct kva_buf *out)
 {
     const char *end = s + n, *at;
@@ -174,7 +150,7 @@ enum kva_status kva_svg_inline(const char *svg, size_t n, const char *prefix,
     kva_buf_puts(out, "<svg viewBox=\"");
     kva_buf_add(out, box, (size_t)(box_end - box));
     kva_buf_puts(out, "\" role=\"img\" aria-label=\"");
-    escaped(out, title);
+    kva_report_escape(out, title);
     kva_buf_puts(out, "\">");
     s = after + 1;
     while (s < end) {

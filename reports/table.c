@@ -210,3 +210,27 @@ void kva_val_format(const struct kva_col *c, const struct kva_val *v, struct kva
         kva_buf_printf(out, " [%.1f, %.1f]", no_minus_zero(v->lo * scale, 1),
                        no_minus_zero(v->hi * scale, 1));
 }
+
+void kva_report_escape(struct kva_buf *out, const char *s)
+{
+    for (; s && *s; s++)
+        switch (*s) {
+        case '&':
+            kva_buf_puts(out, "&amp;");
+            break;
+        case '<':
+            kva_buf_puts(out, "&lt;");
+            break;
+        case '>':
+            kva_buf_puts(out, "&gt;");
+            break;
+        case '"':
+            kva_buf_puts(out, "&quot;");
+            break;
+        case '\'':
+            kva_buf_puts(out, "&#39;");
+            break;
+        default:
+            kva_buf_putc(out, *s);
+        }
+}
