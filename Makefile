@@ -79,6 +79,12 @@ $(B)/tasks/data.o: $(wildcard configs/data/*)
 $(B)/db/db.o: $(wildcard db/*.sql)
 $(B)/reports/html.o: $(wildcard reports/templates/*)
 $(B)/runner/registry_models.o: configs/models.json
+# the commit is part of the program: version.o follows it
+$(B)/commit.stamp: FORCE
+	$(Q)mkdir -p $(@D) && echo '$(COMMIT) $(DIRTY)' | cmp -s - $@ || echo '$(COMMIT) $(DIRTY)' > $@
+$(B)/runner/version.o: $(B)/commit.stamp
+.PHONY: FORCE
+FORCE:
 $(B)/runner/version.o: DEFS = -DKVA_COMMIT='"$(COMMIT)"' -DKVA_DIRTY=$(DIRTY) \
   -DKVA_CFLAGS='"$(OPT) $(SANFLAGS)"'
 
