@@ -37,6 +37,7 @@ struct live {
     const struct kva_job *job;
     struct kva_run_cell rc;
     struct kva_result result;
+    struct kva_error why; /* it could not be opened */
     bool sent;
 };
 
@@ -560,36 +561,60 @@ static enum kva_status run_wave(struct unit_state *st, struct live *lives, int n
     return rc;
 }
 
+/* Opens every cell; failures stay with their cell until it is sure that all fit. */
+static enum kva_status open_all(struct unit_state *st, const struct kva_job *const *jobs,
+                                struct live *lives, int n, struct kva_error *err)
+{
+    for (int i = 0; i < n; i++) {
+        struct kva_error *why = &lives[i].why;
+
+        if (st->u.opts->stop != NULL && *st->u.opts->stop != 0)
+            return KVA_FAIL(err, KVA_EINTERRUPTED, "stopped between two cells");
+        if (live_begin(st, jobs[i], &lives[i], why) == KVA_OK)
+            (void)live_open(st, &lives[i], why);
+        if (why->code == KVA_EINTERRUPTED || (why->code == KVA_ENOMEM && n > 1))
+            return KVA_FAIL(err, why->code, "%s", why->text);
+    }
+    for (int i = 0; i < n; i++)
+        if (lives[i].why.code != KVA_OK)
+            KVA_TRY(send_failed(st, &lives[i], &lives[i].why, err));
+    return KVA_OK;
+}
+
+static bool any_sent(const struct live *lives, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (lives[i].sent)
+            return true;
+    return false;
+}
+
+/* A group that does not fit into memory is tried in halves, as long as nothing of it was
+ * stored: what a cell gives must not depend on its neighbours (ruling R7). */
 static enum kva_status run_group(struct unit_state *st, const struct kva_job *const *jobs,
                                  int n, struct kva_error *err)
 {
     struct live *lives = kva_calloc((size_t)n, sizeof *lives);
-    enum kva_status rc = KVA_OK;
+    struct kva_error why = {0};
+    enum kva_status rc;
+    bool halve;
 
     if (lives == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "a wave of %d cells", n);
-    for (int i = 0; i < n; i++) {
-        struct kva_error why = {0};
-
-        if (st->u.opts->stop != NULL && *st->u.opts->stop != 0) {
-            rc = KVA_FAIL(err, KVA_EINTERRUPTED, "stopped between two cells");
-            goto out;
-        }
-        if (live_begin(st, jobs[i], &lives[i], &why) != KVA_OK ||
-            live_open(st, &lives[i], &why) != KVA_OK) {
-            if (why.code == KVA_EINTERRUPTED) {
-                rc = KVA_FAIL(err, KVA_EINTERRUPTED, "%s", why.text);
-                goto out;
-            }
-            KVA_GO(send_failed(st, &lives[i], &why, err));
-        }
-    }
-    KVA_GO(run_wave(st, lives, n, err));
-out:
+    rc = open_all(st, jobs, lives, n, &why);
+    if (rc == KVA_OK)
+        rc = run_wave(st, lives, n, &why);
+    halve = rc == KVA_ENOMEM && n > 1 && !any_sent(lives, n);
     for (int i = 0; i < n; i++)
         live_release(&lives[i]);
     free(lives);
-    return rc;
+    if (halve) {
+        KVA_TRY(run_group(st, jobs, n / 2, err));
+        return run_group(st, jobs + n / 2, n - n / 2, err);
+    }
+    if (rc != KVA_OK)
+        return KVA_FAIL(err, why.code != KVA_OK ? why.code : rc, "%s", why.text);
+    return KVA_OK;
 }
 
 static enum kva_status run_shared(struct unit_state *st, struct kva_error *err)

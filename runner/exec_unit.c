@@ -49,6 +49,9 @@ void kva_result_fail(struct kva_result *r, const struct kva_error *why)
     r->error = strdup(why->text);
     free(r->text);
     r->text = NULL;
+    free(r->ids);
+    r->ids = NULL;
+    r->n_gen = 0;
     r->n_scores = 0;
 }
 
