@@ -106,7 +106,7 @@ below_oom := $(below_runner)
 below_fuzz := $(below_runner)
 
 define TEST_RULE
-$(B)/tests/$(1)/%: tests/$(1)/%.c $(call libs_from,$(below_$(1))) $(wildcard tests/*.h)
+$(B)/tests/$(1)/%: tests/$(1)/%.c $(call libs_from,$(below_$(1))) $(wildcard tests/$(1)/*.h)
 	$$(call say,TEST,$$@)
 	$$(Q)mkdir -p $$(@D)
 	$$(Q)$(CC) $(CFLAGS) -Wno-missing-prototypes $(LDFLAGS) -o $$@ $$< \
