@@ -165,9 +165,12 @@ static enum kva_status gold(struct stepper *st, struct kva_run_cell **cells, int
         if (c->n_gold == 0 || !alive(c))
             continue;
         c->has_gold = true;
+        /* as it was before: entries, tables and the recorded peak */
         if (c->n_gold > 1 &&
-            kva_session_rewind(c->session, kva_session_seen(c->session) - (c->n_gold - 1),
-                               &why) != KVA_OK)
+            (kva_session_rewind(c->session,
+                                kva_session_seen(c->session) - (c->n_gold - 1),
+                                &why) != KVA_OK ||
+             kva_kvstore_trim(kva_session_store(c->session), &why) != KVA_OK))
             fail(c, &why);
         kva_kvstore_forget_peak(kva_session_store(c->session), c->peak_bytes);
     }

@@ -18,6 +18,34 @@ suite ragged "\"methods\":[\"snapkv:window=8+global\",\"knorm+adakv\",\"keydiff+
   \"defaults\":{\"n\":6,\"max_new_tokens\":40}"
 run_suite ragged ragged 0 --jobs 2
 
+# the same with a question of one token, where the first cut leaves no page to spare
+text=$(for i in $(seq 1 30); do printf 'line %d of a text. ' $i; done)
+printf '{"context":"%s","question":"b","answer_prefix":"","answers":["c"],"max_new_tokens":40}\n' "$text" >"$T/tight.jsonl"
+suite tight "\"models\":[\"builtin:tiny-llama\"],\"methods\":[\"snapkv:window=8+global\",\"knorm+adakv\",\"keydiff+adakv\"],
+  \"tasks\":[\"jsonl:tight.jsonl\"],\"budgets\":[{\"tokens\":29},{\"tokens\":30},{\"tokens\":61},{\"tokens\":62}],
+  \"schedules\":[\"oneshot+decode:1\",\"oneshot+decode:4\"],\"blind\":false"
+run_suite tight tight 0
+
+# a shared row's peak is what the cell holds alone: no gold rows, the query ring included
+printf '{"context":"%s","question":"b","answer_prefix":"","answers":["c"],"gold":" %s","max_new_tokens":3}\n' "$text" "${text:0:200}" >"$T/gold.jsonl"
+suite peak "\"models\":[\"builtin:tiny-llama\"],\"methods\":[\"snapkv:window=32\",\"knorm\"],\"tasks\":[\"jsonl:gold.jsonl\"],
+  \"budgets\":[{\"tokens\":64}],\"schedules\":[\"block:16\"],\"blind\":false,\"perf\":1"
+run_suite peak peak 0
+count both_rows_are_there peak 3 "SELECT count(*) FROM memory s JOIN memory a USING(outcome_id) WHERE s.exec = 'shared' AND a.exec = 'alone'"
+none shared_peak_is_the_peak_alone peak "SELECT s.kv_peak_bytes, a.kv_peak_bytes FROM memory s JOIN memory a USING(outcome_id)
+  WHERE s.exec = 'shared' AND a.exec = 'alone' AND s.kv_peak_bytes <> a.kv_peak_bytes"
+none no_peak_below_what_is_held peak "SELECT exec, kv_peak_bytes, kv_alloc_bytes + kv_meta_bytes FROM memory
+  WHERE kv_peak_bytes < kv_alloc_bytes + kv_meta_bytes"
+
+# random choices differ by context: two contexts of one length do not lose the same positions
+for w in green brown; do
+  printf '{"context":"The grass is %s and the sky is blue and the sun is warm today.","question":"b","answer_prefix":"","answers":["c"],"max_new_tokens":2}\n' $w
+done >"$T/twins.jsonl"
+suite twins "\"methods\":[\"random\"],\"tasks\":[\"jsonl:twins.jsonl\"],\"budgets\":[{\"keep\":0.5}],\"blind\":false"
+run_suite twins twins 0
+count twins_have_one_length twins 1 "SELECT count(DISTINCT n_ctx) FROM outcome"
+count twins_lose_other_positions twins 2 "$FLAT SELECT count(DISTINCT kept_fnv) FROM x WHERE method LIKE 'random%'"
+
 # a suite with outcomes that cannot be had says so in every call
 printf '{"context":"The grass is green.","question":"What?","answer_prefix":" A","answers":["1"],"max_new_tokens":200000}\n' >"$T/long.jsonl"
 suite long "\"methods\":[\"knorm\"],\"tasks\":[\"jsonl:long.jsonl\"],\"budgets\":[{\"tokens\":4}]"
