@@ -16,7 +16,7 @@ SANFLAGS :=
 endif
 
 MODULES := kva kernels methods metrics models tasks db reports runner
-PKGS := sqlite3 jansson libcurl gsl libpcre2-8 libarchive
+PKGS := sqlite3 jansson libcurl gsl libpcre2-8 libarchive libutf8proc
 Q := $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '  %-6s %s\n' $(1) $(2))
 

@@ -197,6 +197,17 @@ enum kva_status kva_mkdirs(const char *path, struct kva_error *err);
 /* $KVAUDIT_CACHE, else $XDG_CACHE_HOME/kvaudit, else ~/.cache/kvaudit. */
 enum kva_status kva_cache_dir(struct kva_buf *out, struct kva_error *err);
 
+/* ---- how text becomes tokens (ruling R20: visibility never changes it) ---- */
+
+/* NULL or all zero: the model's chat template, as kvpress splits it. What a task asks for
+ * and a model follows; part of the task's digest. */
+struct kva_feed {
+    bool raw;           /* no template; BOS where the model adds one */
+    bool no_bos;        /* with raw: not even BOS */
+    const char *suffix; /* between question and answer prefix when no template is applied;
+                         * NULL: a line feed, as kvpress */
+};
+
 /* ---- log, time, interrupt ---- */
 
 enum kva_log_level { KVA_LOG_ERROR, KVA_LOG_WARN, KVA_LOG_INFO, KVA_LOG_DEBUG };

@@ -5,7 +5,7 @@
 # Debian and its relatives only; elsewhere it prints the list and fails with what is missing.
 set -eu
 packages="gcc make libc6-dev pkg-config libsqlite3-dev libjansson-dev libcurl4-openssl-dev libgsl-dev
-libpcre2-dev libarchive-dev zlib1g-dev python3 python3-pip gnuplot-nox ca-certificates"
+libpcre2-dev libarchive-dev libutf8proc-dev zlib1g-dev python3 python3-pip gnuplot-nox ca-certificates"
 [ "${1:-}" = test ] && packages="$packages libcmocka-dev git sqlite3 libxml2-utils jq man-db"
 missing=""
 for p in $packages; do

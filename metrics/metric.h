@@ -10,15 +10,51 @@
 
 #include "kva.h"
 
+/* What is done to an output before it is scored (tasks-longbench-math.md A.6). White
+ * space is that of A.7. */
+enum kva_post {
+    KVA_POST_NONE,
+    KVA_POST_FIRST_LINE, /* leading line feeds off, then up to the first line feed */
+    KVA_POST_STRIP,      /* leading white space off (kvpress) */
+    KVA_POST_STRIP_FIRST_LINE, /* leading white space off, then the first line (kvpress)
+                                */
+    KVA_POST_NO_CONTROL        /* bytes 0x00-0x1f deleted (kvpress's RULER) */
+};
+
+struct kva_metric_in {
+    const char *prediction; /* n bytes, then a NUL; meant to be UTF-8: invalid bytes count
+                             * as U+FFFD. May hold NULs */
+    size_t n;
+    const char *const *answers; /* references; the score is the best over them unless the
+                                 * metric says otherwise */
+    int n_answers;
+    const char *const *classes; /* `classification`: all class names; else unused */
+    int n_classes;
+    enum kva_post post;
+};
+struct kva_metric_out {
+    double score;    /* [0, 1] */
+    const char *how; /* how the answer was found: "boxed", "phrase", "number", "none";
+                      * NULL where nothing is extracted */
+    struct kva_buf *extracted; /* in: initialised, or NULL when not wanted. Receives what
+                                * was read out of the output, where the metric does so */
+};
 struct kva_metric {
     const char *name, *summary, *source;
     int version;
     bool binary; /* per-sample scores are 0 or 1 only when there is one reference */
-    /* prediction: UTF-8, NUL-terminated; answers: n references. */
-    double (*score)(const char *prediction, const char *const *answers, int n);
+    /* `in` is post-processed already (post is KVA_POST_NONE). Never fails on any bytes;
+     * KVA_ENOMEM only. At most a second for any input: texts above a stated length are
+     * cut, see the metric's file. */
+    enum kva_status (*score)(const struct kva_metric_in *in, struct kva_metric_out *out,
+                             struct kva_error *err);
 };
 const struct kva_metric *kva_metric_find(const char *name); /* NULL: unknown */
 const struct kva_metric *const *kva_metrics(void);          /* NULL-terminated */
+/* Post-processes and scores. No answers, or a NULL among them: 0. */
+enum kva_status kva_metric_score(const struct kva_metric *m,
+                                 const struct kva_metric_in *in,
+                                 struct kva_metric_out *out, struct kva_error *err);
 
 /* ---- statistics (reports.md 4) ---- */
 

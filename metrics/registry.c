@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* registry.c - the table of text metrics. */
-#include "metrics/metric.h"
+/* registry.c - the table of text metrics, and what is done before one scores. */
+#include "metrics/text.h"
 
 #include <string.h>
 
@@ -25,4 +25,29 @@ const struct kva_metric *kva_metric_find(const char *name)
         if (strcmp(table[i]->name, name) == 0)
             return table[i];
     return NULL;
+}
+
+enum kva_status kva_metric_score(const struct kva_metric *m,
+                                 const struct kva_metric_in *in,
+                                 struct kva_metric_out *out, struct kva_error *err)
+{
+    struct kva_metric_in own = *in;
+    struct kva_buf text;
+    enum kva_status rc;
+
+    out->score = 0;
+    out->how = NULL;
+    kva_buf_init(&text, 0);
+    KVA_GO(kva_post_apply(in->post, in->prediction, in->n, &text, err));
+    own.prediction = text.data ? text.data : "";
+    own.n = text.len;
+    own.post = KVA_POST_NONE;
+    for (int i = 0; i < in->n_answers; i++)
+        if (!in->answers[i])
+            goto out;
+    if (in->n_answers > 0)
+        rc = m->score(&own, out, err);
+out:
+    kva_buf_release(&text);
+    return rc;
 }

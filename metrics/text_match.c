@@ -163,16 +163,22 @@ static int hits(const char *prediction, const char *const *answers, int n)
     return found;
 }
 
-static double match_all(const char *prediction, const char *const *answers, int n)
+static enum kva_status match_all(const struct kva_metric_in *in,
+                                 struct kva_metric_out *out, struct kva_error *err)
 {
-    int found = hits(prediction, answers, n);
+    int found = hits(in->prediction, in->answers, in->n_answers);
 
-    return found ? (double)found / n : 0;
+    (void)err;
+    out->score = found ? (double)found / in->n_answers : 0;
+    return KVA_OK;
 }
 
-static double match_part(const char *prediction, const char *const *answers, int n)
+static enum kva_status match_part(const struct kva_metric_in *in,
+                                  struct kva_metric_out *out, struct kva_error *err)
 {
-    return hits(prediction, answers, n) > 0 ? 1 : 0;
+    (void)err;
+    out->score = hits(in->prediction, in->answers, in->n_answers) > 0 ? 1 : 0;
+    return KVA_OK;
 }
 
 const struct kva_metric kva_text_match_all = {

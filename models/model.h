@@ -185,12 +185,15 @@ struct kva_question {
     int n_visible; /* how many of them cover the question text (visibility aware) */
     struct kva_tokenizer *tok; /* state after the question: decodes the answer */
 };
-enum kva_status kva_prompt_context(const struct kva_model *m, const char *context,
-                                   size_t n, struct kva_prompt *p, struct kva_error *err);
-/* The same without any context: chat prefix only (blind runs). */
-enum kva_status kva_prompt_question(const struct kva_model *m, const struct kva_prompt *p,
-                                    const char *question, const char *answer_prefix,
-                                    struct kva_question *q, struct kva_error *err);
+/* feed NULL: the model's template. context NULL: chat prefix only (blind runs). */
+enum kva_status kva_prompt_context(const struct kva_model *m, const struct kva_feed *feed,
+                                   const char *context, size_t n, struct kva_prompt *p,
+                                   struct kva_error *err);
+enum kva_status kva_prompt_question(const struct kva_model *m,
+                                    const struct kva_feed *feed,
+                                    const struct kva_prompt *p, const char *question,
+                                    const char *answer_prefix, struct kva_question *q,
+                                    struct kva_error *err);
 /* Tokens [*t0, *t1) of the fed context that overlap bytes [b0, b1) of the task's context.
  */
 void kva_prompt_span(const struct kva_prompt *p, size_t b0, size_t b1, int *t0, int *t1);
@@ -239,6 +242,9 @@ struct kva_row {
     int32_t argmax;
     double nll;
     bool finite;
+    /* with logits: ids that argmax may not be (answers that must not end at once) */
+    const int32_t *forbid;
+    int n_forbid;
 };
 /* One step: each row is the next token of its session (rows of one session stand
  * together, in order; positions are assigned). A session that fails (cap, non-finite) is

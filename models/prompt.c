@@ -65,11 +65,26 @@ static enum kva_status add_bos(const struct kva_tokenizer *tok, struct kva_token
     return KVA_OK;
 }
 
-enum kva_status kva_prompt_context(const struct kva_model *m, const char *context,
-                                   size_t n, struct kva_prompt *p, struct kva_error *err)
+/* The family that applies, and the suffix that stands for it. */
+static const struct kva_chat *feed_chat(const struct kva_model *m,
+                                        const struct kva_feed *feed, const char **suffix)
+{
+    const struct kva_chat *chat =
+        feed && feed->raw ? kva_chat_by_name("none") : kva_model_chat(m);
+
+    *suffix = chat->suffix;
+    if (feed && feed->suffix && chat->prefix[0] == '\0')
+        *suffix = feed->suffix;
+    return chat;
+}
+
+enum kva_status kva_prompt_context(const struct kva_model *m, const struct kva_feed *feed,
+                                   const char *context, size_t n, struct kva_prompt *p,
+                                   struct kva_error *err)
 {
     enum kva_status rc;
-    const struct kva_chat *chat = kva_model_chat(m);
+    const char *suffix;
+    const struct kva_chat *chat = feed_chat(m, feed, &suffix);
     memset(p, 0, sizeof *p);
     if (!context)
         n = 0;
@@ -94,7 +109,7 @@ enum kva_status kva_prompt_context(const struct kva_model *m, const char *contex
     KVA_GO(kva_tokenizer_encode(p->tok, p->context_text, p->context_len, true,
                                 &p->context, err));
     /* a template brings its own BOS */
-    if (p->context_at == 0)
+    if (p->context_at == 0 && !(feed && feed->raw && feed->no_bos))
         KVA_GO(add_bos(p->tok, &p->context, err));
 out:
     if (rc != KVA_OK)
@@ -102,17 +117,21 @@ out:
     return rc;
 }
 
-enum kva_status kva_prompt_question(const struct kva_model *m, const struct kva_prompt *p,
-                                    const char *question, const char *answer_prefix,
-                                    struct kva_question *q, struct kva_error *err)
+enum kva_status kva_prompt_question(const struct kva_model *m,
+                                    const struct kva_feed *feed,
+                                    const struct kva_prompt *p, const char *question,
+                                    const char *answer_prefix, struct kva_question *q,
+                                    struct kva_error *err)
 {
     enum kva_status rc;
     struct kva_buf text;
+    const char *suffix;
     size_t asked = question ? strlen(question) : 0;
     memset(q, 0, sizeof *q);
+    (void)feed_chat(m, feed, &suffix);
     kva_buf_init(&text, 0);
     kva_buf_add(&text, question ? question : "", asked);
-    kva_buf_puts(&text, kva_model_chat(m)->suffix);
+    kva_buf_puts(&text, suffix);
     kva_buf_puts(&text, answer_prefix ? answer_prefix : "");
     KVA_GO(kva_buf_status(&text, err));
     KVA_GO(kva_tokenizer_clone(p->tok, &q->tok, err));

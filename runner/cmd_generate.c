@@ -84,8 +84,9 @@ static enum kva_status add_ids(const struct kva_model *m, const struct kva_item 
         return KVA_OK;
     memset(&p, 0, sizeof p);
     memset(&q, 0, sizeof q);
-    KVA_GO(kva_prompt_context(m, item->context, item->context_len, &p, err));
-    KVA_GO(kva_prompt_question(m, &p, item->question, item->answer_prefix, &q, err));
+    KVA_GO(kva_prompt_context(m, &item->feed, item->context, item->context_len, &p, err));
+    KVA_GO(kva_prompt_question(m, &item->feed, &p, item->question, item->answer_prefix,
+                               &q, err));
     line->data[--line->len] = '\0'; /* the closing brace */
     put_ids(line, "context_ids", &p.context);
     put_ids(line, "question_ids", &q.ids);

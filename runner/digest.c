@@ -94,9 +94,8 @@ enum kva_status kva_digest_method(const struct kva_method *m, struct kva_arena *
 }
 
 enum kva_status kva_digest_task(const struct kva_task *task, const struct kva_model *m,
-                                const char *profile, struct kva_arena *arena,
-                                char **gen_json, uint8_t digest[32],
-                                struct kva_error *err)
+                                struct kva_arena *arena, char **gen_json,
+                                uint8_t digest[32], struct kva_error *err)
 {
     const struct kva_task_info *info = kva_task_info(task);
     const char *gen = kva_task_gen_json(task, arena);
@@ -110,7 +109,6 @@ enum kva_status kva_digest_task(const struct kva_task *task, const struct kva_mo
     kva_tokenizer_sha256(kva_model_tokenizer(m), tok);
     json_object_set_new(o, "tokenizer", hex(tok));
     json_object_set_new(o, "chat", json_string(kva_model_chat(m)->family));
-    json_object_set_new(o, "profile", json_string(profile ? profile : "official"));
     json_object_set_new(o, "max_new_tokens", json_integer(info->max_new_tokens));
     rc = seal(json_incref(o), arena, gen_json, digest, err);
     if (rc != KVA_OK) {

@@ -12,9 +12,8 @@ enum kva_status kva_digest_method(const struct kva_method *m, struct kva_arena *
 /* gen_json: the task's own description with tokenizer, chat family, profile and
  * max_new_tokens. */
 enum kva_status kva_digest_task(const struct kva_task *task, const struct kva_model *m,
-                                const char *profile, struct kva_arena *arena,
-                                char **gen_json, uint8_t digest[32],
-                                struct kva_error *err);
+                                struct kva_arena *arena, char **gen_json,
+                                uint8_t digest[32], struct kva_error *err);
 /* Sets digest, dense_key and spec_json from the other fields. */
 enum kva_status kva_digest_cell(struct kva_cell *c, const uint8_t model[32],
                                 const uint8_t task[32], const char *chat,

@@ -37,7 +37,7 @@ struct kva_result_score {
     double value;
 };
 struct kva_result_span {
-    char id[8];
+    char id[16];
     int n_tok;
     uint16_t *kept; /* [layers * kv_heads] */
 };

@@ -87,8 +87,8 @@ static enum kva_status make_context(struct kva_unit_run *u, struct kva_error *er
     const struct kva_item *it = &u->items[0];
 
     if (it->context_ids == NULL)
-        return kva_prompt_context(u->model, it->context, it->context_len, &u->prompt,
-                                  err);
+        return kva_prompt_context(u->model, &it->feed, it->context, it->context_len,
+                                  &u->prompt, err);
     KVA_TRY(ids_to_tokens(it->context_ids, it->n_context_ids, &u->prompt.context, err));
     KVA_TRY(check_ids(u, &u->prompt.context, "context_ids", err));
     return kva_tokenizer_clone(kva_model_tokenizer(u->model), &u->prompt.tok, err);
@@ -101,8 +101,8 @@ static enum kva_status make_question(struct kva_unit_run *u, const struct kva_pr
     const struct kva_item *it = &u->items[q];
 
     if (it->question_ids == NULL)
-        return kva_prompt_question(u->model, p, it->question, it->answer_prefix, out,
-                                   err);
+        return kva_prompt_question(u->model, &it->feed, p, it->question,
+                                   it->answer_prefix, out, err);
     KVA_TRY(ids_to_tokens(it->question_ids, it->n_question_ids, &out->ids, err));
     KVA_TRY(check_ids(u, &out->ids, "question_ids", err));
     out->n_visible = (int)out->ids.n;
@@ -342,7 +342,7 @@ void kva_unit_close(struct kva_unit_run *u)
 enum kva_status kva_unit_blind(struct kva_unit_run *u, int q, struct kva_error *err)
 {
     if (!u->has_blind) {
-        KVA_TRY(kva_prompt_context(u->model, NULL, 0, &u->blind, err));
+        KVA_TRY(kva_prompt_context(u->model, &u->items[0].feed, NULL, 0, &u->blind, err));
         u->has_blind = true;
     }
     if (u->blind_questions[q].ids.n == 0)
@@ -473,6 +473,8 @@ enum kva_status kva_unit_score(const struct kva_unit_run *u, int q,
 {
     const struct kva_item *it = &u->items[q];
     const struct kva_metric *metric = kva_metric_find(it->metric);
+    struct kva_metric_in in;
+    struct kva_metric_out scored = {0};
     struct kva_buf text;
     enum kva_status rc;
 
@@ -495,7 +497,15 @@ enum kva_status kva_unit_score(const struct kva_unit_run *u, int q,
     snprintf(r->stop, sizeof r->stop, "%s", c->stop);
     snprintf(r->scores[0].metric, sizeof r->scores[0].metric, "%s", metric->name);
     r->scores[0].version = metric->version;
-    r->scores[0].value = metric->score(r->text, it->answers, it->n_answers);
+    in = (struct kva_metric_in){.prediction = r->text,
+                                .n = strlen(r->text),
+                                .answers = it->answers,
+                                .n_answers = it->n_answers,
+                                .classes = it->classes,
+                                .n_classes = it->n_classes,
+                                .post = it->post};
+    KVA_GO(kva_metric_score(metric, &in, &scored, err));
+    r->scores[0].value = scored.score;
     r->n_scores = 1;
     if (c->has_gold) {
         snprintf(r->scores[1].metric, sizeof r->scores[1].metric, "gold_nll");

@@ -95,8 +95,8 @@ static enum kva_status task_of(struct kva_plan *p, int model, int suite_task, in
     t->model = model;
     KVA_TRY(kva_task_open(st->id, &st->opts, &t->task, err));
     p->n_tasks++;
-    return kva_digest_task(t->task, any_model(&p->models[model]), st->profile, &p->arena,
-                           &t->gen_json, t->digest, err);
+    return kva_digest_task(t->task, any_model(&p->models[model]), &p->arena, &t->gen_json,
+                           t->digest, err);
 }
 
 /* ---- cells

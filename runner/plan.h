@@ -33,7 +33,6 @@ struct kva_suite_model {
 struct kva_suite_task {
     char *id; /* "ruler/niah_single_1@512" */
     struct kva_task_opts opts;
-    char *profile;
 };
 /* One cell before digests; indexes into the suite's lists. */
 struct kva_suite_cell {

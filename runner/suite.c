@@ -319,7 +319,7 @@ static void read_task(struct sx *x, json_t *v, const char *ptr)
     t.opts.words = x->words;
     t.opts.max_new_tokens = x->max_new_tokens;
     t.opts.base_dir = kva_sx_str(x, x->dir);
-    t.profile = x->profile;
+    t.opts.profile = x->profile;
     if (json_is_string(v)) {
         add_task(x, json_string_value(v), &t, ptr);
         return;
@@ -331,7 +331,7 @@ static void read_task(struct sx *x, json_t *v, const char *ptr)
     kva_sx_keys(x, v, ptr, keys);
     id = kva_sx_string(x, v, ptr, "id");
     if ((own = kva_sx_string(x, v, ptr, "profile")))
-        t.profile = kva_sx_str(x, own);
+        t.opts.profile = own;
     if ((own = kva_sx_string(x, v, ptr, "dialect")))
         t.opts.dialect = own;
     if ((own = kva_sx_string(x, v, ptr, "haystack")))

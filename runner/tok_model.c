@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum kva_status count(void *ctx, const char *context, size_t n,
-                             const char *question, const char *answer_prefix,
+static enum kva_status count(void *ctx, const struct kva_feed *feed, const char *context,
+                             size_t n, const char *question, const char *answer_prefix,
                              size_t *n_context, size_t *n_question, struct kva_error *err)
 {
     const struct kva_tok_model *tm = ctx;
@@ -20,8 +20,8 @@ static enum kva_status count(void *ctx, const char *context, size_t n,
 
     memset(&p, 0, sizeof p);
     memset(&q, 0, sizeof q);
-    KVA_GO(kva_prompt_context(tm->model, context, n, &p, err));
-    KVA_GO(kva_prompt_question(tm->model, &p, question ? question : "",
+    KVA_GO(kva_prompt_context(tm->model, feed, context, n, &p, err));
+    KVA_GO(kva_prompt_question(tm->model, feed, &p, question ? question : "",
                                answer_prefix ? answer_prefix : "", &q, err));
     *n_context = p.context.n;
     *n_question = q.ids.n;
@@ -33,16 +33,16 @@ out:
 
 /* Byte ranges relative to the task's text: the fed text is prefix + text without the
  * leading white space the template trims. Tokens of the prefix end at 0 or before it. */
-static enum kva_status ranges(void *ctx, const char *context, size_t n,
-                              struct kva_arena *arena, int32_t **begin, int32_t **end,
-                              size_t *n_tokens, struct kva_error *err)
+static enum kva_status ranges(void *ctx, const struct kva_feed *feed, const char *context,
+                              size_t n, struct kva_arena *arena, int32_t **begin,
+                              int32_t **end, size_t *n_tokens, struct kva_error *err)
 {
     const struct kva_tok_model *tm = ctx;
     struct kva_prompt p;
     enum kva_status rc;
 
     memset(&p, 0, sizeof p);
-    KVA_GO(kva_prompt_context(tm->model, context, n, &p, err));
+    KVA_GO(kva_prompt_context(tm->model, feed, context, n, &p, err));
     *begin = kva_arena_alloc(arena, p.context.n + 1, sizeof **begin);
     *end = kva_arena_alloc(arena, p.context.n + 1, sizeof **end);
     if (!*begin || !*end) {

@@ -6,6 +6,7 @@
 #include "tasks/internal.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #define CARRY(symbol, path)                                                              \
     __asm__(".section .rodata\n"                                                         \
@@ -19,7 +20,11 @@ CARRY(kva_carried_adjectives_220, "adjectivelist-2.2.0.txt")
 CARRY(kva_carried_nouns_220, "nounlist-2.2.0.txt")
 CARRY(kva_carried_adjectives_300, "adjectivelist-3.0.0.txt")
 CARRY(kva_carried_nouns_300, "nounlist-3.0.0.txt")
+CARRY(kva_carried_verbs_220, "verblist-2.2.0.txt")
+CARRY(kva_carried_verbs_300, "verblist-3.0.0.txt")
 CARRY(kva_carried_emerson, "emerson_essays.txt")
+CARRY(kva_carried_squad, "qa_mini_squad.json")
+CARRY(kva_carried_hotpot, "qa_mini_hotpot.json")
 
 static const struct {
     const char *file, *sha256, *begin, *end;
@@ -36,6 +41,18 @@ static const struct {
     {"nounlist-3.0.0.txt",
      "8d88b3ebc2e2969ed92ebe49cdb0c8a87c2ad3b27493d7afdff608f2e51c5bc9",
      kva_carried_nouns_300, kva_carried_nouns_300_end},
+    {"verblist-2.2.0.txt",
+     "9fbf5e4e69b8869aebd88e6d545312ff9f878a747327ede5f6dbbba5c27b08ad",
+     kva_carried_verbs_220, kva_carried_verbs_220_end},
+    {"verblist-3.0.0.txt",
+     "9fbf5e4e69b8869aebd88e6d545312ff9f878a747327ede5f6dbbba5c27b08ad",
+     kva_carried_verbs_300, kva_carried_verbs_300_end},
+    {"qa_mini_squad.json",
+     "2061b4fe8ebe025c364653e00003f7083858a2a7937024e60fa3dc2e63870069",
+     kva_carried_squad, kva_carried_squad_end},
+    {"qa_mini_hotpot.json",
+     "84f3b784884bd7899c83e86f5c26f6694c3f8d103cab705b017fee8511e3c3e7",
+     kva_carried_hotpot, kva_carried_hotpot_end},
     {"emerson_essays.txt",
      "1d3e5462bd714d419471ff9d18d0c2e86ea71ecd43159fc0189e70c8f0b3eb9b",
      kva_carried_emerson, kva_carried_emerson_end},
@@ -85,4 +102,35 @@ enum kva_status kva_carried_load(const char *data_dir, const char *file,
 out:
     kva_buf_release(&path);
     return rc;
+}
+
+enum kva_status kva_data_find(const struct kva_task_opts *opts, const char *name,
+                              const char *file, struct kva_buf *path,
+                              struct kva_error *err)
+{
+    const char *given = NULL;
+    struct stat st;
+
+    for (int i = 0; i < opts->n_data; i++)
+        if (strcmp(opts->data[i].name, name) == 0)
+            given = opts->data[i].path;
+    path->len = 0;
+    if (given) {
+        if (given[0] != '/' && opts->base_dir)
+            kva_buf_printf(path, "%s/", opts->base_dir);
+        kva_buf_puts(path, given);
+        KVA_TRY(kva_buf_status(path, err));
+        if (stat(path->data, &st) == 0 && S_ISDIR(st.st_mode))
+            kva_buf_printf(path, "/%s", file);
+    } else {
+        KVA_TRY(kva_cache_dir(path, err));
+        kva_buf_printf(path, "/data/%s/%s", name, file);
+    }
+    KVA_TRY(kva_buf_status(path, err));
+    if (stat(path->data, &st) == 0)
+        return KVA_OK;
+    return KVA_FAIL(err, KVA_EIO,
+                    "data set \"%s\": no file %s; name it with --data %s=PATH or in the "
+                    "suite's \"data\"",
+                    name, path->data, name);
 }

@@ -28,7 +28,7 @@ static enum kva_status count(struct kva_fit *fit, const struct kva_tok_api *tok,
 {
     kva_draft_clear(d);
     KVA_TRY(fit->build(fit->ctx, n, d, err));
-    KVA_TRY(tok->count(tok->ctx, d->text.data, d->text.len, fit->question,
+    KVA_TRY(tok->count(tok->ctx, fit->feed, d->text.data, d->text.len, fit->question,
                        fit->answer_prefix, &out->n_context, &out->n_question, err));
     fit->n_counts++;
     out->n = n;
@@ -140,8 +140,8 @@ enum kva_status kva_task_finish(const struct kva_task *task,
         (double)(fit->n_context + fit->n_question + (size_t)item->max_new_tokens) /
         (double)task->info.ctx;
     item->underfill = item->fill < 0.97;
-    KVA_TRY(tok->ranges(tok->ctx, item->context, item->context_len, arena, &begin, &end,
-                        &n_tokens, err));
+    KVA_TRY(tok->ranges(tok->ctx, &item->feed, item->context, item->context_len, arena,
+                        &begin, &end, &n_tokens, err));
     job->draft = d;
     job->stream = stream;
     KVA_TRY(

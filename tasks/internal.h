@@ -27,6 +27,12 @@ enum kva_status kva_carried_load(const char *data_dir, const char *file,
                                  struct kva_buf *own, const char **bytes, size_t *n,
                                  char sha256[65], struct kva_error *err);
 
+/* Where a data set of the user is: opts->data by name (a file, or a directory that holds
+ * `file`), else <cache>/data/NAME/FILE. KVA_EIO saying both ways when it is nowhere. */
+enum kva_status kva_data_find(const struct kva_task_opts *opts, const char *name,
+                              const char *file, struct kva_buf *path,
+                              struct kva_error *err);
+
 /* ---- words.c: adjectives and nouns ---- */
 
 struct kva_words {
@@ -62,8 +68,9 @@ struct kva_essay {
     bool repeats; /* a short text that may be repeated */
     char sha256[65];
 };
+/* "emerson", "embedded", or "essays": the user's file, plain text or {"text": "..."}. */
 enum kva_status kva_essay_open(struct kva_essay *essay, const char *haystack,
-                               const char *data_dir, struct kva_error *err);
+                               const struct kva_task_opts *opts, struct kva_error *err);
 void kva_essay_release(struct kva_essay *essay);
 extern const char kva_embedded_essay[]; /* twelve sentences of our own */
 extern const char kva_noise_line[];
@@ -79,12 +86,24 @@ struct kva_plant {
     double u;         /* place in [0, 1) */
     size_t place;     /* unit it stands before; set by kva_draft_place */
 };
+/* One entry of a list of words (cwe, fwe): "37. twine". */
+struct kva_entry {
+    struct kva_slice at, word; /* bytes in the context: the whole entry, the word in it */
+    int answer;                /* number of the answer word it carries, or -1 */
+};
 struct kva_draft {
     struct kva_buf text;
     struct kva_slice hay;   /* from the first to the last byte of haystack and plants */
     struct kva_slice *unit; /* haystack units in the context */
     struct kva_slice *planted; /* one for each plant, in the plants' order */
     size_t n_units, cap_units, n_planted, cap_planted;
+    struct kva_entry *entry; /* cwe, fwe: evidence in many places */
+    size_t n_entries, cap_entries;
+    struct kva_slice *keep_out; /* parts of the haystack no distractor may touch (the gold
+                                 * document beside its evidence) */
+    size_t n_keep_out, cap_keep_out;
+    struct kva_slice
+        example; /* the worked example in the context (span X0); empty: none */
 };
 void kva_draft_init(struct kva_draft *d);
 void kva_draft_release(struct kva_draft *d);
@@ -110,8 +129,9 @@ void kva_plants_arrange(struct kva_plant *plants, size_t n_plants, size_t n, boo
 
 struct kva_fit {
     const char *task, *question, *answer_prefix;
-    int limit, max_new_tokens; /* tokens */
-    size_t n_max;              /* units; at least 1 */
+    const struct kva_feed *feed; /* NULL: the model's template */
+    int limit, max_new_tokens;   /* tokens */
+    size_t n_max;                /* units; at least 1 */
     /* Writes the whole context with n >= 1 units into d (cleared before). */
     enum kva_status (*build)(void *ctx, size_t n, struct kva_draft *d,
                              struct kva_error *err);
@@ -185,6 +205,8 @@ struct kva_task {
         stream_name; /* of the random streams: the name without a RULER task's haystack */
     uint64_t seed;
     const char *haystack, *splitter, *words; /* for the record; NULL: none */
+    const char *layout; /* where question and prefix are cut: "kvpress",
+                         * "official"; NULL: not generated */
     void *state;
 };
 

@@ -209,12 +209,12 @@ static enum kva_status get_extent(const struct place *at, json_t *o,
 }
 
 static enum kva_status get_label(const struct place *at, json_t *o, const char *key,
-                                 char out[8], struct kva_error *err)
+                                 char out[16], struct kva_error *err)
 {
     json_t *x = member(o, key);
 
-    if (!json_is_string(x) || json_string_length(x) < 1 || json_string_length(x) > 7)
-        return complain(at, err, "a span's \"%s\" is not a text of 1 to 7 bytes", key);
+    if (!json_is_string(x) || json_string_length(x) < 1 || json_string_length(x) > 15)
+        return complain(at, err, "a span's \"%s\" is not a text of 1 to 15 bytes", key);
     memcpy(out, json_string_value(x), json_string_length(x) + 1);
     return KVA_OK;
 }
@@ -557,12 +557,12 @@ static enum kva_status jsonl_item(const struct kva_task *task, int idx,
         int32_t *begin, *end;
         size_t n_tokens;
 
-        KVA_TRY(tok->count(tok->ctx, item->context, item->context_len, item->question,
-                           item->answer_prefix, &item->n_context, &item->n_question,
-                           err));
+        KVA_TRY(tok->count(tok->ctx, &item->feed, item->context, item->context_len,
+                           item->question, item->answer_prefix, &item->n_context,
+                           &item->n_question, err));
         if (item->n_spans > 0) {
-            KVA_TRY(tok->ranges(tok->ctx, item->context, item->context_len, arena, &begin,
-                                &end, &n_tokens, err));
+            KVA_TRY(tok->ranges(tok->ctx, &item->feed, item->context, item->context_len,
+                                arena, &begin, &end, &n_tokens, err));
             spans = kva_arena_alloc(arena, (size_t)item->n_spans, sizeof *spans);
             if (!spans)
                 return KVA_FAIL(err, KVA_ENOMEM, "item %d: out of memory", idx);

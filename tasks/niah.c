@@ -252,7 +252,7 @@ static enum kva_status niah_open(struct kva_task *task,
     KVA_TRY(make_names(task, s, free_choice, err));
     KVA_TRY(kva_lexicon_open(&s->lexicon, o->words, o->data_dir, err));
     if (s->haystack != NOISE)
-        KVA_TRY(kva_essay_open(&s->essay, haystack_names[s->haystack], o->data_dir, err));
+        KVA_TRY(kva_essay_open(&s->essay, haystack_names[s->haystack], o, err));
     task->haystack = haystack_names[s->haystack];
     task->splitter = s->haystack == NOISE ? NULL : "simple-v1";
     task->words = s->lexicon.version;
@@ -508,7 +508,7 @@ static enum kva_status make(const struct kva_task *task, int idx, size_t n_units
     fit.n_max = s->haystack == EMERSON ? s->essay.n : (size_t)task->info.ctx;
     if (n_units > 0) {
         KVA_GO(build(p, n_units, &d, err));
-        KVA_GO(tok->count(tok->ctx, d.text.data, d.text.len, item->question,
+        KVA_GO(tok->count(tok->ctx, &item->feed, d.text.data, d.text.len, item->question,
                           item->answer_prefix, &fit.n_context, &fit.n_question, err));
     } else {
         KVA_GO(kva_fit_draft(&fit, tok, &d, err));

@@ -185,6 +185,40 @@ static enum kva_status make_label(struct kva_task *task, struct kva_error *err)
     return KVA_OK;
 }
 
+/* Which pipelines a suite knows; the first is the default. */
+static const struct {
+    const char *suite, *profile[4];
+} profiles[] = {
+    {"ruler", {"kvpress", "official", "criticalkv"}},
+    {"niah", {"kvpress", "official", "criticalkv"}},
+    {"mt", {"kvpress", "official", "criticalkv"}},
+    {"longbench", {"official", "kvpress", "criticalkv"}},
+    {"math", {"boxed", "rkv", "plain"}},
+    {"jsonl", {"own"}},
+};
+
+static enum kva_status set_profile(struct kva_task *task,
+                                   const struct kva_task_request *req,
+                                   struct kva_error *err)
+{
+    const char *want = req->opts->profile;
+    size_t s = 0;
+
+    while (strcmp(profiles[s].suite, req->desc->suite) != 0)
+        s++;
+    task->info.profile = profiles[s].profile[0];
+    if (!want || strcmp(req->desc->suite, "jsonl") == 0)
+        return KVA_OK;
+    for (int i = 0; i < 4 && profiles[s].profile[i]; i++)
+        if (strcmp(profiles[s].profile[i], want) == 0) {
+            task->info.profile = profiles[s].profile[i];
+            return KVA_OK;
+        }
+    return KVA_FAIL(err, KVA_EINVALID, "task \"%s\": no profile \"%s\" (%s, %s or %s)",
+                    req->text, want, profiles[s].profile[0], profiles[s].profile[1],
+                    profiles[s].profile[2]);
+}
+
 enum kva_status kva_task_open(const char *text, const struct kva_task_opts *opts,
                               struct kva_task **out, struct kva_error *err)
 {
@@ -213,6 +247,7 @@ enum kva_status kva_task_open(const char *text, const struct kva_task_opts *opts
     task->seed = req.opts->seed;
     task->info = (struct kva_task_info){
         .suite = req.desc->suite,
+        .turns = 1,
         .ctx = req.limit,
         .metric = req.desc->metric,
         .n_available = -1,
@@ -220,6 +255,7 @@ enum kva_status kva_task_open(const char *text, const struct kva_task_opts *opts
         .max_new_tokens = req.opts->max_new_tokens ? req.opts->max_new_tokens
                                                    : req.desc->max_new_tokens,
     };
+    KVA_GO(set_profile(task, &req, err));
     KVA_GO(task->family->open(task, &req, err));
     KVA_GO(make_label(task, err));
     metric = kva_metric_find(task->info.metric);
@@ -286,6 +322,7 @@ static const char *describe(const struct kva_task *task, struct kva_arena *arena
     bad |= json_object_set_new(gen, "family", json_string(task->desc->name));
     bad |= json_object_set_new(gen, "suite", json_string(task->info.suite));
     bad |= json_object_set_new(gen, "version", json_integer(task->info.version));
+    bad |= json_object_set_new(gen, "profile", json_string(task->info.profile));
     bad |= task->family->describe(task, gen, src);
     if (!bad) {
         if (!source) { /* a file that moves stays the same task */

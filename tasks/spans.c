@@ -323,7 +323,7 @@ static const struct window *scan(const struct work *w, int list, int bucket, int
 }
 
 /* At most 128 needles with 4 distractors each: three digits. */
-static void name_span(char id[8], char letter, int number)
+static void name_span(char id[16], char letter, int number)
 {
     snprintf(id, 8, "%c%u", letter, (unsigned)number % 100000);
 }

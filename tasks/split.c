@@ -9,6 +9,7 @@
  * NLTK's punkt, whose model is not ours to ship. */
 #include "tasks/internal.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -122,8 +123,44 @@ enum kva_status kva_split_sentences(const char *text, size_t n, struct kva_slice
     return KVA_OK;
 }
 
+/* Plain text, or the text of {"text": "..."}, as the official downloader writes it. */
+static enum kva_status user_essay(const struct kva_task_opts *opts, struct kva_buf *own,
+                                  char sha256[65], struct kva_error *err)
+{
+    struct kva_buf path;
+    uint8_t digest[32];
+    json_error_t why;
+    json_t *root = NULL, *text;
+    size_t first = 0;
+    enum kva_status rc;
+
+    kva_buf_init(&path, 0);
+    KVA_GO(kva_data_find(opts, "essays", "PaulGrahamEssays.json", &path, err));
+    KVA_GO(kva_read_file(path.data, (size_t)1 << 30, own, err));
+    kva_sha256_of(own->data, own->len, digest);
+    kva_hex(digest, sizeof digest, sha256);
+    while (first < own->len && in_set(own->data[first], " \t\n\r"))
+        first++;
+    if (first == own->len || own->data[first] != '{')
+        goto out;
+    root = json_loadb(own->data, own->len, JSON_ALLOW_NUL, &why);
+    text = json_object_get(root, "text");
+    if (!json_is_string(text)) {
+        rc = KVA_FAIL(err, KVA_EFORMAT, "%s:%d: %s", path.data, root ? 1 : why.line,
+                      root ? "no \"text\"" : why.text);
+        goto out;
+    }
+    own->len = 0;
+    kva_buf_add(own, json_string_value(text), json_string_length(text));
+    rc = kva_buf_status(own, err);
+out:
+    json_decref(root);
+    kva_buf_release(&path);
+    return rc;
+}
+
 enum kva_status kva_essay_open(struct kva_essay *essay, const char *haystack,
-                               const char *data_dir, struct kva_error *err)
+                               const struct kva_task_opts *opts, struct kva_error *err)
 {
     struct kva_buf own;
     const char *bytes;
@@ -141,8 +178,12 @@ enum kva_status kva_essay_open(struct kva_essay *essay, const char *haystack,
         essay->repeats = true;
         kva_sha256_of(bytes, n, digest);
         kva_hex(digest, sizeof digest, essay->sha256);
+    } else if (strcmp(haystack, "essays") == 0) {
+        KVA_GO(user_essay(opts, &own, essay->sha256, err));
+        bytes = own.data;
+        n = own.len;
     } else {
-        KVA_GO(kva_carried_load(data_dir, "emerson_essays.txt", &own, &bytes, &n,
+        KVA_GO(kva_carried_load(opts->data_dir, "emerson_essays.txt", &own, &bytes, &n,
                                 essay->sha256, err));
     }
     kva_squeeze(bytes, n, &essay->text);
@@ -150,7 +191,7 @@ enum kva_status kva_essay_open(struct kva_essay *essay, const char *haystack,
     KVA_GO(kva_split_sentences(essay->text.data, essay->text.len, &essay->sentence,
                                &essay->n, err));
     if (essay->n == 0)
-        rc = KVA_FAIL(err, KVA_EFORMAT, "emerson_essays.txt: no sentences");
+        rc = KVA_FAIL(err, KVA_EFORMAT, "%s: no sentences", haystack);
 out:
     kva_buf_release(&own);
     if (rc != KVA_OK)

@@ -12,32 +12,38 @@
 #define KVA_TASK_H
 
 #include "kva.h"
+#include "metrics/metric.h"
 
 /* How the evaluated model counts (ruling R28). */
 struct kva_tok_api {
     void *ctx;
     const char *id; /* "ws", "by", or the tokenizer's hash: part of the task digest */
     /* Tokens fed for this prompt: chat prefix + context, question + suffix + prefix. */
-    enum kva_status (*count)(void *ctx, const char *context, size_t n,
-                             const char *question, const char *answer_prefix,
+    enum kva_status (*count)(void *ctx, const struct kva_feed *feed, const char *context,
+                             size_t n, const char *question, const char *answer_prefix,
                              size_t *n_context, size_t *n_question,
                              struct kva_error *err);
     /* Byte ranges of the fed context's tokens relative to the task's context text; tokens
      * of the chat prefix have end <= 0. Arrays from the arena. */
-    enum kva_status (*ranges)(void *ctx, const char *context, size_t n,
-                              struct kva_arena *arena, int32_t **begin, int32_t **end,
-                              size_t *n_tokens, struct kva_error *err);
+    enum kva_status (*ranges)(void *ctx, const struct kva_feed *feed, const char *context,
+                              size_t n, struct kva_arena *arena, int32_t **begin,
+                              int32_t **end, size_t *n_tokens, struct kva_error *err);
 };
 extern const struct kva_tok_api kva_tok_ws; /* runs of non-space bytes; no template */
 extern const struct kva_tok_api kva_tok_by; /* one token a byte */
 
+/* Evidence that stands in many places (an answer word of cwe or fwe) is one span with
+ * parts: all spans whose ids agree up to a '.' ("E0.0", "E0.1", ...) are counted together
+ * as "E0" in span_kept; their payload and distractors likewise ("P0.3", "D0.3"). */
 struct kva_span {
-    char id[8]; /* "E0"; of its payload "P0" (value), "K0" (key); its distractors
-                 * "D0".."D3", those of E1 "D4".."D7" */
-    char kind;  /* 'E' evidence, 'D' distractor, 'P' payload (value or key of E) */
+    char id[16]; /* "E0"; of its payload "P0" (value), "K0" (key); its distractors
+                  * "D0".."D3", those of E1 "D4".."D7"; "X0": the worked example */
+    char kind;   /* 'E' evidence, 'D' distractor, 'P' payload (value or key of E), 'X'
+                  * worked example inside the context */
     bool queried;
-    const char *role; /* "needle", "link", "distractor", "value", "key" */
-    char match[8];    /* D, P: the E it belongs to */
+    const char *role; /* "needle", "link", "entry", "sentence", "pair", "distractor",
+                       * "value", "key", "example" */
+    char match[16];   /* D, P: the E it belongs to */
     int level;        /* D: candidate list 1..4 that supplied it */
     size_t b0, b1;    /* bytes in context, half-open */
     int t0, t1;       /* tokens of the fed context */
@@ -57,23 +63,57 @@ struct kva_item {
     const char
         *gold; /* text whose nats are measured (ruling R31), leading blank included */
     const char *metric;
+    const char *const *more_metrics; /* NULL-terminated, scored beside it; NULL: none */
+    const char *const *classes;      /* for the metric `classification` */
+    int n_classes;
+    enum kva_post post; /* what is done to the output before it is scored */
     int max_new_tokens;
+    int max_total; /* prompt + answer, tokens; lowers max_new_tokens; 0: no such limit */
     double guess_floor; /* chance score, e.g. 1/k; 0 when nothing can be guessed */
+    /* texts in the context that a confused answer would give instead (the values of
+     * needles nobody asked for): tells a wrong needle from an invented answer */
+    const char *const *decoys;
+    int n_decoys;
+    /* ---- how it is fed and how the answer ends ---- */
+    struct kva_feed feed;
+    const char *const *stops; /* texts that end the answer and are cut off it */
+    int n_stops;
+    const char
+        *eos_text;   /* the last token of this text ends the answer like EOS; or NULL */
+    bool min_one;    /* neither EOS nor eos_text's token may be the first token */
+    bool loop_guard; /* end when the last 256 tokens repeat one period of at most 32 */
+    int turn;        /* number of the question on its context, from 0 */
+    /* JSON object with what reports break down by or need to pair records ("_id",
+     * "level", "subject", "length"), merged into the stored meta; NULL: none */
+    const char *labels;
     const struct kva_span *spans;
     int n_spans;
     double depth;   /* of the queried evidence, 0..1; -1: none */
     double fill;    /* (tokens + max_new_tokens) / L; 0 when the task has no L */
     bool underfill; /* fill below 0.97: a long unit did not fit, or the haystack ended */
+    bool no_haystack;             /* r2024 at small L: nothing but the needles is left */
+    bool was_cut;                 /* the middle of the prompt was cut to the task's L */
     size_t n_context, n_question; /* counted tokens */
     /* jsonl only: exact ids in place of text; NULL otherwise */
     const int32_t *context_ids, *question_ids;
     size_t n_context_ids, n_question_ids;
 };
 
+/* A data file or directory of the user, by the name a task asks for: "squad", "hotpot",
+ * "essays", "longbench", "math500", "aime25", "gsm8k". */
+struct kva_task_data {
+    const char *name, *path;
+};
+
 struct kva_task_opts {
     uint64_t seed;
-    const char *dialect;  /* NULL: "kva1" */
-    const char *haystack; /* NULL: the task's own; "emerson", "embedded", "noise" */
+    const char *dialect;  /* NULL: "kva1"; "r2024", "r2025" (suite ruler) */
+    const char *profile;  /* NULL: the task's own, see kva_task_info.profile */
+    const char *haystack; /* NULL: the task's own; "emerson", "embedded", "noise",
+                           * "essays" (the user's data `essays`) */
+    const struct kva_task_data *data; /* relative paths are relative to base_dir; what is
+                                       * not named is looked for in the cache */
+    int n_data;
     const char *words;    /* "2.2.0" (default) or "3.0.0" */
     int max_new_tokens;   /* 0: the task's own */
     const char *base_dir; /* jsonl paths are relative to it */
@@ -102,6 +142,16 @@ struct kva_task_info {
     int max_new_tokens;
     double guess_floor;
     bool has_depth; /* items carry a needle depth (heat map) */
+    /* Which published pipeline the prompt follows (charter decision 13): ruler, niah, mt:
+     * "kvpress" (default), "official", "criticalkv"; longbench: "official", "kvpress",
+     * "criticalkv"; math500 and its like: "boxed", "rkv", "plain"; jsonl: "own". */
+    const char *profile;
+    const char *dialect; /* "kva1", "r2024", "r2025"; NULL where there is no generator */
+    /* Questions a context has: samples turns*i .. turns*i + turns-1 share one (10.3). */
+    int turns;
+    /* The questions follow each other in one cache: question t is fed behind question t-1
+     * and its answer, the model's own, or with `golden` the reference. */
+    bool conversation, golden;
 };
 const struct kva_task_info *kva_task_info(const struct kva_task *task);
 /* Canonical JSON of everything that can change an item, the count of samples apart:

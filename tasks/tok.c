@@ -28,14 +28,15 @@ static size_t count_runs(const char *s, size_t n, bool *in)
     return runs;
 }
 
-static enum kva_status ws_count(void *ctx, const char *context, size_t n,
-                                const char *question, const char *answer_prefix,
-                                size_t *n_context, size_t *n_question,
-                                struct kva_error *err)
+static enum kva_status ws_count(void *ctx, const struct kva_feed *feed,
+                                const char *context, size_t n, const char *question,
+                                const char *answer_prefix, size_t *n_context,
+                                size_t *n_question, struct kva_error *err)
 {
     bool in = false;
 
     (void)ctx;
+    (void)feed;
     (void)err;
     *n_context = count_runs(context, n, &in);
     in = false;
@@ -61,14 +62,16 @@ static enum kva_status too_long(size_t n, struct kva_error *err)
     return KVA_OK;
 }
 
-static enum kva_status ws_ranges(void *ctx, const char *context, size_t n,
-                                 struct kva_arena *arena, int32_t **begin, int32_t **end,
-                                 size_t *n_tokens, struct kva_error *err)
+static enum kva_status ws_ranges(void *ctx, const struct kva_feed *feed,
+                                 const char *context, size_t n, struct kva_arena *arena,
+                                 int32_t **begin, int32_t **end, size_t *n_tokens,
+                                 struct kva_error *err)
 {
     bool in = false;
     size_t t = 0;
 
     (void)ctx;
+    (void)feed;
     KVA_TRY(too_long(n, err));
     *n_tokens = count_runs(context, n, &in);
     KVA_TRY(ranges_alloc(arena, *n_tokens, begin, end, err));
@@ -83,12 +86,13 @@ static enum kva_status ws_ranges(void *ctx, const char *context, size_t n,
     return KVA_OK;
 }
 
-static enum kva_status by_count(void *ctx, const char *context, size_t n,
-                                const char *question, const char *answer_prefix,
-                                size_t *n_context, size_t *n_question,
-                                struct kva_error *err)
+static enum kva_status by_count(void *ctx, const struct kva_feed *feed,
+                                const char *context, size_t n, const char *question,
+                                const char *answer_prefix, size_t *n_context,
+                                size_t *n_question, struct kva_error *err)
 {
     (void)ctx;
+    (void)feed;
     (void)context;
     (void)err;
     *n_context = n;
@@ -96,11 +100,13 @@ static enum kva_status by_count(void *ctx, const char *context, size_t n,
     return KVA_OK;
 }
 
-static enum kva_status by_ranges(void *ctx, const char *context, size_t n,
-                                 struct kva_arena *arena, int32_t **begin, int32_t **end,
-                                 size_t *n_tokens, struct kva_error *err)
+static enum kva_status by_ranges(void *ctx, const struct kva_feed *feed,
+                                 const char *context, size_t n, struct kva_arena *arena,
+                                 int32_t **begin, int32_t **end, size_t *n_tokens,
+                                 struct kva_error *err)
 {
     (void)ctx;
+    (void)feed;
     (void)context;
     KVA_TRY(too_long(n, err));
     KVA_TRY(ranges_alloc(arena, n, begin, end, err));

@@ -14,7 +14,15 @@ static double score(const char *metric, const char *prediction,
     const struct kva_metric *m = kva_metric_find(metric);
 
     assert_non_null(m);
-    return m->score(prediction, answers, n);
+    struct kva_metric_in in = {.prediction = prediction,
+                               .n = strlen(prediction),
+                               .answers = answers,
+                               .n_answers = n};
+    struct kva_metric_out out = {0};
+    struct kva_error err = {0};
+
+    assert_int_equal(kva_metric_score(m, &in, &out, &err), KVA_OK);
+    return out.score;
 }
 
 static void the_published_table_is_reproduced(void **state)

@@ -37,7 +37,7 @@ static struct kva_prompt context(const struct kva_model *m, const char *text)
 {
     struct kva_prompt p;
     struct kva_error err = {0};
-    if (kva_prompt_context(m, text, text ? strlen(text) : 0, &p, &err) != KVA_OK)
+    if (kva_prompt_context(m, NULL, text, text ? strlen(text) : 0, &p, &err) != KVA_OK)
         fail_msg("%s", err.text);
     return p;
 }
@@ -47,7 +47,7 @@ static struct kva_question ask(const struct kva_model *m, const struct kva_promp
 {
     struct kva_question q;
     struct kva_error err = {0};
-    if (kva_prompt_question(m, p, question, prefix, &q, &err) != KVA_OK)
+    if (kva_prompt_question(m, NULL, p, question, prefix, &q, &err) != KVA_OK)
         fail_msg("%s", err.text);
     return q;
 }
@@ -300,15 +300,15 @@ static void failures_leave_nothing_behind(void **state)
     struct kva_prompt p;
     struct kva_question q;
     struct kva_error err = {0};
-    assert_int_equal(kva_prompt_context(&m, "\xff", 1, &p, &err), KVA_EINVALID);
+    assert_int_equal(kva_prompt_context(&m, NULL, "\xff", 1, &p, &err), KVA_EINVALID);
     assert_null(p.context_text);
     assert_null(p.tok);
     for (long n = 1;; n++) {
         kva_alloc_fail_at(n);
-        enum kva_status rc = kva_prompt_context(&m, "the x", 5, &p, NULL);
+        enum kva_status rc = kva_prompt_context(&m, NULL, "the x", 5, &p, NULL);
         memset(&q, 0, sizeof q);
         if (rc == KVA_OK)
-            rc = kva_prompt_question(&m, &p, "why", "so", &q, NULL);
+            rc = kva_prompt_question(&m, NULL, &p, "why", "so", &q, NULL);
         kva_alloc_fail_at(0);
         kva_question_release(&q);
         kva_prompt_release(&p);

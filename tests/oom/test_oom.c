@@ -295,8 +295,8 @@ static enum kva_status use_prompt(void *ctx, struct kva_error *err)
     enum kva_status rc;
 
     kva_buf_init(&text, 0);
-    KVA_GO(kva_prompt_context(m, context, sizeof context - 1, &p, err));
-    KVA_GO(kva_prompt_question(m, &p, "What is green? ", "Answer:", &q, err));
+    KVA_GO(kva_prompt_context(m, NULL, context, sizeof context - 1, &p, err));
+    KVA_GO(kva_prompt_question(m, NULL, &p, "What is green? ", "Answer:", &q, err));
     assert_true(p.context.n > 5 && q.ids.n > 2);
     KVA_GO(kva_tokenizer_decode(q.tok, q.ids.id, q.ids.n, &text, err));
 out:

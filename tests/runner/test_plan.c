@@ -182,15 +182,16 @@ static void a_task_counts_exactly_what_the_model_is_fed(void **state)
     assert_int_equal(kva_task_item(x.p.tasks[0].task, 2, &api, &arena, &item, &err),
                      KVA_OK);
     assert_int_equal(
-        kva_prompt_context(tm.model, item.context, item.context_len, &p, &err), KVA_OK);
-    assert_int_equal(
-        kva_prompt_question(tm.model, &p, item.question, item.answer_prefix, &q, &err),
+        kva_prompt_context(tm.model, NULL, item.context, item.context_len, &p, &err),
         KVA_OK);
+    assert_int_equal(kva_prompt_question(tm.model, NULL, &p, item.question,
+                                         item.answer_prefix, &q, &err),
+                     KVA_OK);
     assert_int_equal(item.n_context, p.context.n);
     assert_int_equal(item.n_question, q.ids.n);
     assert_true(item.n_context + item.n_question + 128 <= 256);
-    assert_int_equal(api.ranges(api.ctx, item.context, item.context_len, &arena, &begin,
-                                &end, &n, &err),
+    assert_int_equal(api.ranges(api.ctx, NULL, item.context, item.context_len, &arena,
+                                &begin, &end, &n, &err),
                      KVA_OK);
     assert_int_equal(n, p.context.n);
     /* BOS stands before the text, the last token ends it */
@@ -227,16 +228,17 @@ static void template_bytes_stand_before_the_context(void **state)
     kva_tok_api_model(&tm, x.p.models[0].open[0], &api);
     assert_string_equal(kva_model_chat(tm.model)->family, "llama3");
     assert_int_equal(
-        api.ranges(api.ctx, text, strlen(text), &arena, &begin, &end, &n, &err), KVA_OK);
+        api.ranges(api.ctx, NULL, text, strlen(text), &arena, &begin, &end, &n, &err),
+        KVA_OK);
     for (size_t i = 0; i < n; i++)
         before += end[i] <= 0;
     assert_true(before > 3);
     /* llama3 trims: the first token of the text is its first letter */
     assert_int_equal(begin[before], kva_model_chat(tm.model)->trim ? 3 : 0);
     assert_int_equal(end[n - 1], 6);
-    assert_int_equal(
-        api.count(api.ctx, text, strlen(text), "q", "a", &n_context, &n_question, &err),
-        KVA_OK);
+    assert_int_equal(api.count(api.ctx, NULL, text, strlen(text), "q", "a", &n_context,
+                               &n_question, &err),
+                     KVA_OK);
     assert_int_equal(n_context, n);
     assert_true(n_question > strlen(kva_model_chat(tm.model)->suffix) / 8);
     kva_arena_release(&arena);

@@ -95,7 +95,8 @@ static inline size_t pairs_scan(const char *s, size_t n, int32_t *begin, int32_t
     return t;
 }
 
-static inline enum kva_status pairs_count(void *ctx, const char *context, size_t n,
+static inline enum kva_status pairs_count(void *ctx, const struct kva_feed *feed,
+                                          const char *context, size_t n,
                                           const char *question, const char *answer_prefix,
                                           size_t *n_context, size_t *n_question,
                                           struct kva_error *err)
@@ -103,6 +104,7 @@ static inline enum kva_status pairs_count(void *ctx, const char *context, size_t
     struct pairs *p = ctx;
 
     (void)err;
+    (void)feed;
     p->calls++;
     *n_context = (size_t)p->lead + pairs_scan(context, n, NULL, NULL);
     *n_question = 5 + pairs_scan(question, strlen(question), NULL, NULL) +
@@ -110,7 +112,8 @@ static inline enum kva_status pairs_count(void *ctx, const char *context, size_t
     return KVA_OK;
 }
 
-static inline enum kva_status pairs_ranges(void *ctx, const char *context, size_t n,
+static inline enum kva_status pairs_ranges(void *ctx, const struct kva_feed *feed,
+                                           const char *context, size_t n,
                                            struct kva_arena *arena, int32_t **begin,
                                            int32_t **end, size_t *n_tokens,
                                            struct kva_error *err)
@@ -119,6 +122,7 @@ static inline enum kva_status pairs_ranges(void *ctx, const char *context, size_
     size_t lead = (size_t)p->lead;
 
     (void)err;
+    (void)feed;
     *begin = kva_arena_alloc(arena, n + lead, sizeof **begin);
     *end = kva_arena_alloc(arena, n + lead, sizeof **end);
     assert_non_null(*begin);

@@ -39,7 +39,7 @@ static int64_t total_of(const struct kva_tok_api *tok, size_t n)
 
     kva_draft_init(&d);
     assert_int_equal(build(&builds, n, &d, &err), KVA_OK);
-    tok->count(tok->ctx, d.text.data, d.text.len, "q", " a", &a, &b, &err);
+    tok->count(tok->ctx, NULL, d.text.data, d.text.len, "q", " a", &a, &b, &err);
     kva_draft_release(&d);
     return (int64_t)(a + b) + 30;
 }

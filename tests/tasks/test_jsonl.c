@@ -205,8 +205,9 @@ static void mistakes_are_named_with_file_and_line(void **state)
          ":1: a span's \"byte\" is not [begin, end]"},
         {"{" REST ",\"spans\":[{\"id\":\"E0\",\"kind\":\"X\",\"byte\":[0,1]}]}",
          ":1: a span's \"kind\" is E or D"},
-        {"{" REST ",\"spans\":[{\"id\":\"E1234567\",\"kind\":\"E\",\"byte\":[0,1]}]}",
-         ":1: a span's \"id\" is not a text of 1 to 7 bytes"},
+        {"{" REST
+         ",\"spans\":[{\"id\":\"E123456789012345\",\"kind\":\"E\",\"byte\":[0,1]}]}",
+         ":1: a span's \"id\" is not a text of 1 to 15 bytes"},
         {"{" REST ",\"spans\":[{\"id\":\"A0\",\"kind\":\"E\",\"byte\":[0,1]}]}",
          ":1: span id \"A0\" does not begin with E"},
         {"{" REST ",\"spans\":[{\"id\":\"E0\",\"kind\":\"E\",\"byte\":[0,1]},"

@@ -25,7 +25,8 @@ static void write_context(struct kva_draft *d, const char *head,
     struct kva_error err = {0};
     struct kva_units units = {sentence, &e};
 
-    assert_int_equal(kva_essay_open(&e, "embedded", NULL, &err), KVA_OK);
+    assert_int_equal(kva_essay_open(&e, "embedded", &(struct kva_task_opts){0}, &err),
+                     KVA_OK);
     kva_draft_init(d);
     kva_buf_puts(&d->text, head);
     assert_int_equal(kva_draft_place(d, &units, 12, plants, n, false, keep_empty, &err),
@@ -77,9 +78,9 @@ static void one_needle_and_its_distractor_stand_where_the_example_says(void **st
     assert_int_equal(plant.place, 6);
     write_context(&d, single, &plant, 1, true);
     assert_int_equal(d.text.len, 710);
-    assert_int_equal(
-        kva_tok_ws.ranges(NULL, d.text.data, d.text.len, &arena, &begin, &end, &n, &err),
-        KVA_OK);
+    assert_int_equal(kva_tok_ws.ranges(NULL, NULL, d.text.data, d.text.len, &arena,
+                                       &begin, &end, &n, &err),
+                     KVA_OK);
     assert_int_equal(n, 129);
     assert_int_equal(kva_spans_make(&job, begin, end, n, &arena, &s, &n_spans, &err),
                      KVA_OK);
@@ -143,9 +144,9 @@ static void four_needles_keep_the_official_blanks(void **state)
     kva_arena_init(&arena);
     write_context(&d, plural, plants, 4, true);
     assert_int_equal(d.text.len, 908);
-    assert_int_equal(
-        kva_tok_ws.ranges(NULL, d.text.data, d.text.len, &arena, &begin, &end, &n, &err),
-        KVA_OK);
+    assert_int_equal(kva_tok_ws.ranges(NULL, NULL, d.text.data, d.text.len, &arena,
+                                       &begin, &end, &n, &err),
+                     KVA_OK);
     assert_int_equal(n, 159);
     for (int i = 0; i < 4; i++) {
         struct kva_span s = {.b0 = d.planted[i].b0, .b1 = d.planted[i].b1};
@@ -287,8 +288,8 @@ static void a_distractor_holds_no_key_value_number_or_uuid(void **state)
         size_t n;
 
         kva_arena_init(&arena);
-        kva_tok_ws.ranges(NULL, row[i][0], strlen(row[i][0]), &arena, &begin, &end, &n,
-                          &err);
+        kva_tok_ws.ranges(NULL, NULL, row[i][0], strlen(row[i][0]), &arena, &begin, &end,
+                          &n, &err);
         assert_string_equal(only_distractor(row[i][0], 4, forbidden, 2, begin, end, n),
                             row[i][1]);
         kva_arena_release(&arena);

@@ -57,7 +57,8 @@ static void the_essays_have_5850_sentences(void **state)
     size_t words = 1;
 
     (void)state;
-    assert_int_equal(kva_essay_open(&e, "emerson", NULL, &err), KVA_OK);
+    assert_int_equal(kva_essay_open(&e, "emerson", &(struct kva_task_opts){0}, &err),
+                     KVA_OK);
     assert_int_equal(e.n, 5850);
     assert_false(e.repeats);
     for (size_t i = 0; i < e.text.len; i++)
@@ -73,7 +74,8 @@ static void the_embedded_text_has_twelve_sentences(void **state)
     struct kva_error err = {0};
 
     (void)state;
-    assert_int_equal(kva_essay_open(&e, "embedded", NULL, &err), KVA_OK);
+    assert_int_equal(kva_essay_open(&e, "embedded", &(struct kva_task_opts){0}, &err),
+                     KVA_OK);
     assert_int_equal(e.n, 12);
     for (size_t i = 0; i < e.n; i++) {
         int n = 1;

@@ -15,16 +15,17 @@ static void ws_counts_runs_of_non_space_bytes(void **state)
     (void)state;
     kva_arena_init(&arena);
     assert_int_equal(
-        kva_tok_ws.count(NULL, text, sizeof text - 1, "x y ", "z w", &n, &q, &err),
+        kva_tok_ws.count(NULL, NULL, text, sizeof text - 1, "x y ", "z w", &n, &q, &err),
         KVA_OK);
     assert_int_equal(n, 6);
     assert_int_equal(q, 4);
-    kva_tok_ws.count(NULL, text, 0, "x y", "z w", &n, &q, &err); /* "yz" is one token */
+    kva_tok_ws.count(NULL, NULL, text, 0, "x y", "z w", &n, &q,
+                     &err); /* "yz" is one token */
     assert_int_equal(n, 0);
     assert_int_equal(q, 3);
-    assert_int_equal(
-        kva_tok_ws.ranges(NULL, text, sizeof text - 1, &arena, &begin, &end, &t, &err),
-        KVA_OK);
+    assert_int_equal(kva_tok_ws.ranges(NULL, NULL, text, sizeof text - 1, &arena, &begin,
+                                       &end, &t, &err),
+                     KVA_OK);
     assert_int_equal(t, 6);
     for (int i = 0; i < 6; i++)
         assert_range((size_t)begin[i], (size_t)end[i], (size_t)want[i][0],
@@ -41,11 +42,12 @@ static void by_counts_bytes(void **state)
 
     (void)state;
     kva_arena_init(&arena);
-    assert_int_equal(kva_tok_by.count(NULL, "a b", 3, "x ", "yz", &n, &q, &err), KVA_OK);
+    assert_int_equal(kva_tok_by.count(NULL, NULL, "a b", 3, "x ", "yz", &n, &q, &err),
+                     KVA_OK);
     assert_int_equal(n, 3);
     assert_int_equal(q, 4);
-    assert_int_equal(kva_tok_by.ranges(NULL, "a b", 3, &arena, &begin, &end, &t, &err),
-                     KVA_OK);
+    assert_int_equal(
+        kva_tok_by.ranges(NULL, NULL, "a b", 3, &arena, &begin, &end, &t, &err), KVA_OK);
     assert_int_equal(t, 3);
     assert_range((size_t)begin[2], (size_t)end[2], 2, 3);
     kva_arena_release(&arena);
