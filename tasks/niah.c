@@ -10,7 +10,7 @@
  *
  * Unlike RULER (frozen order, one haystack prefix for all samples) every sample has its
  * own layout. */
-#include "tasks/internal.h"
+#include "tasks/needles.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -26,9 +26,7 @@ struct niah {
     enum haystack haystack;
     struct kva_essay essay; /* not with NOISE */
     struct kva_lexicon lexicon;
-    /* templates with {query}, {key} and {value} */
-    struct kva_buf instruction, question, prefix, needle;
-    char template_sha256[65];
+    struct kva_needle_texts texts;
 };
 
 /* ---- opening ---- */
@@ -36,59 +34,6 @@ struct niah {
 static bool singular(const struct niah *s)
 {
     return s->queries * s->values == 1;
-}
-
-static enum kva_status make_templates(struct niah *s, struct kva_error *err)
-{
-    const char *many = s->uuids ? "uuids" : "numbers",
-               *one = s->uuids ? "uuid" : "number";
-    struct kva_sha256 h;
-    uint8_t digest[32];
-    const struct kva_buf *const all[] = {&s->instruction, &s->question, &s->prefix,
-                                         &s->needle};
-
-    if (singular(s)) {
-        kva_buf_printf(
-            &s->instruction,
-            "A special magic %s is hidden within the following text. Make sure to "
-            "memorize it. I will quiz you about the %s afterwards.\n",
-            one, one);
-        kva_buf_printf(
-            &s->question,
-            "What is the special magic %s for {query} mentioned in the provided "
-            "text? ",
-            one);
-        kva_buf_printf(
-            &s->prefix,
-            "The special magic %s for {query} mentioned in the provided text is", one);
-    } else {
-        kva_buf_printf(&s->instruction,
-                       "Some special magic %s are hidden within the following text. Make "
-                       "sure to memorize it. I will quiz you about the %s afterwards.\n",
-                       many, many);
-        kva_buf_printf(&s->question,
-                       "What are all the special magic %s for {query} mentioned in the "
-                       "provided text? ",
-                       many);
-        kva_buf_printf(
-            &s->prefix,
-            "The special magic %s for {query} mentioned in the provided text are", many);
-    }
-    if (s->needle_prefix) {
-        s->prefix.len = 0;
-        kva_buf_printf(&s->prefix, "One of the special magic %s for {query} is:", many);
-    }
-    kva_buf_printf(&s->needle, "One of the special magic %s for {key} is: {value}.",
-                   many);
-    kva_sha256_init(&h);
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        KVA_TRY(kva_buf_status(all[i], err));
-        kva_sha256_add(&h, all[i]->data, all[i]->len + 1);
-    }
-    kva_sha256_add(&h, kva_noise_line, strlen(kva_noise_line));
-    kva_sha256_end(&h, digest);
-    kva_hex(digest, sizeof digest, s->template_sha256);
-    return KVA_OK;
 }
 
 static enum kva_status set_haystack(struct niah *s, const struct kva_task_request *req,
@@ -155,15 +100,6 @@ static enum kva_status read_param(struct niah *s, const struct kva_task_request 
     return KVA_OK;
 }
 
-static uint64_t power10(int n)
-{
-    uint64_t x = 1;
-
-    while (n-- > 0)
-        x *= 10;
-    return x;
-}
-
 static enum kva_status check(struct niah *s, const struct kva_task_request *req,
                              struct kva_error *err)
 {
@@ -175,7 +111,7 @@ static enum kva_status check(struct niah *s, const struct kva_task_request *req,
     if (needles > KVA_PLANTS_MAX)
         return KVA_FAIL(err, KVA_EINVALID, "task \"%s\": %d needles are more than %d",
                         req->text, needles, KVA_PLANTS_MAX);
-    if (!s->uuids && (uint64_t)needles > 9 * power10(s->digits - 1) / 2)
+    if (!s->uuids && (uint64_t)needles > 9 * kva_power10(s->digits - 1) / 2)
         return KVA_FAIL(err, KVA_EINVALID,
                         "task \"%s\": too few %d-digit numbers for %d needles", req->text,
                         s->digits, needles);
@@ -234,10 +170,6 @@ static enum kva_status niah_open(struct kva_task *task,
     if (!s)
         return KVA_FAIL(err, KVA_ENOMEM, "task %s: out of memory", req->text);
     task->state = s; /* closed with the task, also on failure */
-    kva_buf_init(&s->instruction, 0);
-    kva_buf_init(&s->question, 0);
-    kva_buf_init(&s->prefix, 0);
-    kva_buf_init(&s->needle, 0);
     s->keys = strcmp(req->desc->name, "niah_multikey_1") == 0 ? 4 : 1;
     s->values = s->queries = 1;
     s->digits = 7;
@@ -248,7 +180,8 @@ static enum kva_status niah_open(struct kva_task *task,
     for (int i = 0; i < req->n_params; i++)
         KVA_TRY(read_param(s, req, &req->param[i], free_choice, err));
     KVA_TRY(check(s, req, err));
-    KVA_TRY(make_templates(s, err));
+    KVA_TRY(
+        kva_needle_texts_make(&s->texts, s->uuids, singular(s), s->needle_prefix, err));
     KVA_TRY(make_names(task, s, free_choice, err));
     KVA_TRY(kva_lexicon_open(&s->lexicon, o->words, o->data_dir, err));
     if (s->haystack != NOISE)
@@ -266,10 +199,7 @@ static void niah_close(void *state)
 {
     struct niah *s = state;
 
-    kva_buf_release(&s->instruction);
-    kva_buf_release(&s->question);
-    kva_buf_release(&s->prefix);
-    kva_buf_release(&s->needle);
+    kva_needle_texts_release(&s->texts);
     kva_essay_release(&s->essay);
     kva_lexicon_release(&s->lexicon);
     free(s);
@@ -279,91 +209,24 @@ static void niah_close(void *state)
 
 struct plan {
     const struct niah *s;
-    size_t start;              /* first sentence */
+    struct kva_essay_view view;
     const char **key, **value; /* value[key * values + i] */
     struct kva_plant plant[KVA_PLANTS_MAX];
     size_t n_plants;
 };
-
-static void essay_unit(const void *ctx, size_t i, const char **text, size_t *n)
-{
-    const struct plan *p = ctx;
-    const struct kva_essay *e = &p->s->essay;
-    const struct kva_slice *at = &e->sentence[(p->start + i) % e->n];
-
-    *text = e->text.data + at->b0;
-    *n = at->b1 - at->b0;
-}
-
-static void noise_unit(const void *ctx, size_t i, const char **text, size_t *n)
-{
-    (void)ctx;
-    (void)i;
-    *text = kva_noise_line;
-    *n = strlen(kva_noise_line);
-}
 
 static enum kva_status build(void *ctx, size_t n, struct kva_draft *d,
                              struct kva_error *err)
 {
     struct plan *p = ctx;
     bool lines = p->s->haystack == NOISE;
-    struct kva_units units = {lines ? noise_unit : essay_unit, p};
+    struct kva_units units = {lines ? kva_noise_unit : kva_essay_unit, &p->view};
 
     kva_plants_arrange(p->plant, p->n_plants, n, lines);
-    kva_buf_add(&d->text, p->s->instruction.data, p->s->instruction.len);
+    kva_buf_add(&d->text, p->s->texts.instruction.data, p->s->texts.instruction.len);
     KVA_TRY(kva_draft_place(d, &units, n, p->plant, p->n_plants, lines, false, err));
     kva_buf_putc(&d->text, '\n');
     return kva_buf_status(&d->text, err);
-}
-
-static bool seen(const char *const *list, size_t n, const char *word)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(list[i], word) == 0)
-            return true;
-    return false;
-}
-
-static const char *draw_key(const struct niah *s, struct kva_rng *rng,
-                            struct kva_arena *arena)
-{
-    const char *adjective =
-        s->lexicon.adjectives.word[kva_rng_below(rng, s->lexicon.adjectives.n)];
-    const char *noun = s->lexicon.nouns.word[kva_rng_below(rng, s->lexicon.nouns.n)];
-
-    return kva_arena_printf(arena, "%s-%s", adjective, noun);
-}
-
-static const char *draw_value(const struct niah *s, struct kva_rng *rng,
-                              struct kva_arena *arena)
-{
-    if (s->uuids) {
-        uint64_t hi = kva_rng_next(rng), lo = kva_rng_next(rng);
-
-        hi = (hi & ~0xf000ULL) | 0x4000ULL;
-        lo = (lo & ~(0xc000ULL << 48)) | (0x8000ULL << 48);
-        return kva_arena_printf(
-            arena, "%08llx-%04llx-%04llx-%04llx-%012llx", (unsigned long long)(hi >> 32),
-            (unsigned long long)(hi >> 16 & 0xffff), (unsigned long long)(hi & 0xffff),
-            (unsigned long long)(lo >> 48), (unsigned long long)(lo & 0xffffffffffffULL));
-    }
-    return kva_arena_printf(
-        arena, "%llu",
-        (unsigned long long)(power10(s->digits - 1) +
-                             kva_rng_below(rng, 9 * power10(s->digits - 1))));
-}
-
-/* Replaces {name} in a template. */
-static const char *fill(struct kva_arena *arena, const char *tmpl, const char *name,
-                        const char *text)
-{
-    const char *at = strstr(tmpl, name);
-
-    if (!at)
-        return tmpl;
-    return kva_arena_printf(arena, "%.*s%s%s", (int)(at - tmpl), tmpl, text,
-                            at + strlen(name));
 }
 
 static enum kva_status no_memory(int idx, struct kva_error *err)
@@ -384,30 +247,22 @@ static enum kva_status draw_needles(struct plan *p, struct kva_rng *rng,
         return no_memory(idx, err);
     for (size_t k = 0; k < n_keys; k++) {
         do {
-            p->key[k] = draw_key(s, rng, arena);
+            p->key[k] = kva_key_draw(&s->lexicon, rng, arena);
             if (!p->key[k])
                 return no_memory(idx, err);
-        } while (seen(p->key, k, p->key[k]));
+        } while (kva_text_listed(p->key, k, p->key[k]));
         for (size_t v = 0; v < n_values; v++) {
             const char **value = &p->value[k * n_values + v];
-            struct kva_plant *plant = &p->plant[p->n_plants++];
-            const char *text, *at;
 
             do {
-                *value = draw_value(s, rng, arena);
+                *value = s->uuids ? kva_uuid_draw(rng, arena)
+                                  : kva_number_draw(s->digits, rng, arena);
                 if (!*value)
                     return no_memory(idx, err);
-            } while (seen(p->value, k * n_values + v, *value));
-            text = fill(arena, s->needle.data, "{key}", p->key[k]);
-            text = text ? fill(arena, text, "{value}", *value) : NULL;
-            if (!text)
+            } while (kva_text_listed(p->value, k * n_values + v, *value));
+            if (!kva_needle_plant(&s->texts, p->key[k], *value, arena,
+                                  &p->plant[p->n_plants++]))
                 return no_memory(idx, err);
-            *plant = (struct kva_plant){.text = text, .role = "needle"};
-            at = strstr(s->needle.data, "{key}");
-            plant->key.b0 = (size_t)(at - s->needle.data);
-            plant->key.b1 = plant->key.b0 + strlen(p->key[k]);
-            plant->value.b1 = strlen(text) - 1; /* the full stop */
-            plant->value.b0 = plant->value.b1 - strlen(*value);
         }
     }
     return KVA_OK;
@@ -437,7 +292,7 @@ static enum kva_status draw(const struct kva_task *task, struct plan *p,
     int m, n_answers = s->queries * s->values;
 
     if (s->haystack != NOISE)
-        p->start = kva_rng_below(&rng, s->essay.n);
+        p->view = (struct kva_essay_view){&s->essay, kva_rng_below(&rng, s->essay.n)};
     KVA_TRY(draw_needles(p, &rng, arena, item->idx, err));
     m = (int)p->n_plants;
     for (int i = 0; i < m; i++)
@@ -472,8 +327,9 @@ static enum kva_status draw(const struct kva_task *task, struct plan *p,
         answers[i] = p->value[asked[i / s->values] * s->values + i % s->values];
     item->answers = answers;
     item->n_answers = n_answers;
-    item->question = fill(arena, s->question.data, "{query}", query);
-    item->answer_prefix = fill(arena, s->prefix.data, "{query}", query);
+    item->question = kva_template_fill(arena, s->texts.question.data, "{query}", query);
+    item->answer_prefix =
+        kva_template_fill(arena, s->texts.prefix.data, "{query}", query);
     if (!item->question || !item->answer_prefix)
         return no_memory(item->idx, err);
     item->gold = kva_task_gold(arena, item->answer_prefix, answers, n_answers, ", ");
@@ -571,7 +427,7 @@ static int niah_describe(const struct kva_task *task, void *gen, void *source)
     bad |= json_object_set_new(gen, "seed", json_integer((json_int_t)task->seed));
     if (task->splitter)
         bad |= json_object_set_new(gen, "splitter", json_string(task->splitter));
-    bad |= json_object_set_new(gen, "template_sha256", json_string(s->template_sha256));
+    bad |= json_object_set_new(gen, "template_sha256", json_string(s->texts.sha256));
     bad |= json_object_set_new(gen, "type", json_string(s->uuids ? "uuids" : "numbers"));
     bad |= json_object_set_new(gen, "values", json_integer(s->values));
     bad |= json_object_set_new(gen, "words", json_string(task->words));

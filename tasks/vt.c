@@ -8,7 +8,7 @@
  * three letters, value, five places among 8 noise lines) comes from the stream "...|hay".
  * It stands, answer included, in the compressible context, joined as RULER does since
  * 2025: prompt, blank, names, blank line, prompt. */
-#include "tasks/internal.h"
+#include "tasks/needles.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -37,14 +37,6 @@ struct plan {
     const char *example; /* with its answer and the blank line behind it */
     struct chain chain;
 };
-
-static void noise_unit(const void *ctx, size_t i, const char **text, size_t *n)
-{
-    (void)ctx;
-    (void)i;
-    *text = kva_noise_line;
-    *n = strlen(kva_noise_line);
-}
 
 /* `taken`: a value that the chain must not have. */
 static void draw_chain(struct chain *c, struct kva_rng *rng, int letters, int idx,
@@ -89,7 +81,7 @@ static void draw_chain(struct chain *c, struct kva_rng *rng, int letters, int id
 static enum kva_status write_chain(struct kva_draft *d, struct chain *c, size_t n,
                                    struct kva_error *err)
 {
-    static const struct kva_units units = {noise_unit, NULL};
+    static const struct kva_units units = {kva_noise_unit, NULL};
 
     kva_plants_arrange(c->plant, NAMES, n, true);
     kva_buf_puts(&d->text, instruction);

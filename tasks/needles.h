@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* needles.h - keys, values, templates and filler lines of the needle tasks. */
+#ifndef KVA_TASKS_NEEDLES_H
+#define KVA_TASKS_NEEDLES_H
+
+#include "tasks/internal.h"
+
+/* RULER's NIAH templates (scripts/data/synthetic/constants.py) with {query}, {key} and
+ * {value}, cut as kvpress does: the question keeps the blank before the answer prefix. */
+struct kva_needle_texts {
+    struct kva_buf instruction, question, prefix, needle;
+    char sha256[65]; /* of all templates and the noise line */
+};
+/* `singular`: one answer is asked for. needle_prefix: the answer begins as the needle
+ * does. Release also after a failure. */
+enum kva_status kva_needle_texts_make(struct kva_needle_texts *t, bool uuids,
+                                      bool singular, bool needle_prefix,
+                                      struct kva_error *err);
+void kva_needle_texts_release(struct kva_needle_texts *t);
+/* The needle of one key and value, not queried; false: out of memory. */
+bool kva_needle_plant(const struct kva_needle_texts *t, const char *key,
+                      const char *value, struct kva_arena *arena,
+                      struct kva_plant *plant);
+
+/* Replaces {name} in a template. Results from the arena, NULL: out of memory. */
+const char *kva_template_fill(struct kva_arena *arena, const char *tmpl, const char *name,
+                              const char *text);
+const char *kva_key_draw(const struct kva_lexicon *lexicon, struct kva_rng *rng,
+                         struct kva_arena *arena); /* "adjective-noun" */
+const char *kva_number_draw(int digits, struct kva_rng *rng, struct kva_arena *arena);
+const char *kva_uuid_draw(struct kva_rng *rng, struct kva_arena *arena); /* version 4 */
+uint64_t kva_power10(int n);
+bool kva_text_listed(const char *const *list, size_t n, const char *text);
+
+/* Units for kva_draft_place: the noise line; the sentences of an essay from `start` on,
+ * round and round (ctx is the struct). */
+struct kva_essay_view {
+    const struct kva_essay *essay;
+    size_t start;
+};
+void kva_noise_unit(const void *ctx, size_t i, const char **text, size_t *n);
+void kva_essay_unit(const void *ctx, size_t i, const char **text, size_t *n);
+
+#endif
