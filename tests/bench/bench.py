@@ -6,7 +6,7 @@ products are best of several. A missed target is a row of the table, never a fai
 
   BENCH_ROUNDS  rounds of A B B A at 512 tokens (default 2; one at 4,096)
   BENCH_ONLY    only groups of rows whose name holds this text:
-                engine, wave, product, sweep, share, memory, profile
+                engine, wave, product, sweep, share, memory, tasks, profile
 """
 import json
 import os
@@ -26,6 +26,16 @@ MODEL = "smollm2-135m"
 SWEEP_TASK = "ruler/niah_single_2@4096"
 SEED = 7
 MAX_NEW = 16
+SCORED = {
+    "match_all": {"prediction": "2191066, 2130789 and 4694634", "answers": ["2191066", "1987737"]},
+    "qa_f1": {"prediction": "It was the old lighthouse keeper who", "answers": ["the keeper"]},
+    "rouge_l": {"prediction": "The council met on Monday. It voted for the new bridge. " * 4,
+                "answers": ["On Monday the council voted for a bridge over the river. " * 4]},
+    "code_sim": {"prediction": "    return self.cache.get(key, default)",
+                 "answers": ["    return self._cache.get(name, default)"]},
+    "math500": {"prediction": "so the answer is \\boxed{\\frac{14}{3}} and not",
+                "answers": ["\\frac{28}{6}"]},
+}
 SETTLE = 0.3  # seconds: threads of a peer stop spinning before the other side is timed
 
 
@@ -316,6 +326,55 @@ class Bench:
         row.decide(abs(seen - claimed) <= slack, f"{seen * mib:.1f} MiB below dense")
         self.table.add(row)
 
+    # ---- samples and scores -------------------------------------------------------------------
+
+    def seconds_of_samples(self, task, dialect, n):
+        """Seconds for n samples behind the first 20: start, model file and search apart."""
+        def run(count):
+            return self.kvaudit("generate", f"ruler/{task}@4096", "-n", str(count), "--dialect",
+                                dialect, "--seed", "42", "--tokenizer", MODEL, "-o", os.devnull)[0]
+        return run(20 + n) - run(20)
+
+    def rows_tasks(self):
+        self.say("samples and scores")
+        megabytes = os.path.getsize(TEXT) / 1e6
+        peer = None
+        if self.python:
+            try:
+                peer = self.peer("peer_lmeval.py", TEXT)
+            except (SystemExit, KeyError, OSError) as why:
+                self.table.note(f"lm-eval could not be started ({why}).")
+        row = Row("tokenising English text, 1 thread", "MB/s",
+                  megabytes / self.engine.seconds("tokenise 5"))
+        row.reach(row.ours, 5.0, "MB/s")
+        if peer:
+            row.peers["lmeval"] = megabytes / peer.seconds("tokenise 2")
+        self.table.add(row)
+        for task in ("niah_single_1", "niah_single_2", "niah_multikey_1", "niah_multikey_2",
+                     "niah_multikey_3", "niah_multiquery", "vt", "cwe", "fwe"):
+            for dialect in ("kva1", "r2024", "r2025"):
+                n = 200
+                row = Row(f"generate {task}, 4,096 tokens, {dialect}", "samples/s",
+                          n / self.seconds_of_samples(task, dialect, n))
+                row.reach(row.ours, 100.0, "samples/s")
+                if peer and dialect == "r2024" and task in (
+                        "niah_single_1", "niah_multikey_2", "niah_multikey_3", "vt", "cwe", "fwe"):
+                    peer(f"samples {task} 4096 20")
+                    few = peer.seconds(f"samples {task} 4096 5")
+                    row.peers["lmeval"] = 40 / (peer.seconds(f"samples {task} 4096 45") - few)
+                self.table.add(row)
+        if peer:
+            peer.close()
+        for metric, line in SCORED.items():
+            path = self.path("predictions.jsonl")
+            with open(path, "w") as f:
+                for i in range(100000):
+                    f.write(json.dumps(dict(line, prediction=line["prediction"] + f" {i}")) + "\n")
+            seconds, _ = self.kvaudit("score", metric, path, "-o", os.devnull)
+            row = Row(f"score 100,000 predictions, {metric}", "s", seconds)
+            row.reach(seconds, 10.0, "s", most=True)
+            self.table.add(row)
+
     def rows_profile(self):
         self.say("profile")
         for command, title in (
@@ -335,7 +394,7 @@ class Bench:
     def main(self):
         start = time.monotonic()
         load = os.getloadavg()[0]
-        for group in ("engine", "wave", "product", "sweep", "share", "memory", "profile"):
+        for group in ("engine", "wave", "product", "sweep", "share", "memory", "tasks", "profile"):
             if self.only in group:
                 getattr(self, "rows_" + group)()
         self.engine.close()

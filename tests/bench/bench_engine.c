@@ -40,6 +40,7 @@ struct bench {
     struct kva_session *s; /* the last prefill */
     struct kva_row last;
     struct kva_session *wave[WAVE];
+    const char *text_path;
 };
 
 static clockid_t clock_used = CLOCK_MONOTONIC;
@@ -91,6 +92,33 @@ static void read_ids(struct bench *b, const char *path)
         stop("cannot encode the text", &err);
     kva_tokenizer_free(tok);
     free(text);
+}
+
+/* Seconds to encode the whole text, mean of `passes`. */
+static double tokenise(const struct bench *b, int passes)
+{
+    struct kva_tokenizer *tok;
+    struct kva_tokens ids = {0};
+    struct kva_error err = {0};
+    struct kva_buf text;
+    double t;
+
+    kva_buf_init(&text, 0);
+    if (passes < 1 ||
+        kva_read_file(b->text_path, (size_t)1 << 30, &text, &err) != KVA_OK ||
+        kva_tokenizer_clone(kva_model_tokenizer(b->m), &tok, &err) != KVA_OK)
+        stop("cannot read the text", &err);
+    t = now();
+    for (int i = 0; i < passes; i++) {
+        ids.n = 0;
+        if (kva_tokenizer_encode(tok, text.data, text.len, false, &ids, &err) != KVA_OK)
+            stop("cannot encode the text", &err);
+    }
+    t = (now() - t) / passes;
+    kva_tokens_release(&ids);
+    kva_tokenizer_free(tok);
+    kva_buf_release(&text);
+    return t;
 }
 
 static void tokens_check(const struct bench *b, int n)
@@ -467,6 +495,8 @@ static void command(struct bench *b, char *line)
         for (int i = 0; i < n1; i++)
             printf(" %d", b->ids.id[i]);
         printf("\n");
+    } else if (strcmp(word, "tokenise") == 0) {
+        printf("seconds %.6f\n", tokenise(b, n1));
     } else if (strcmp(word, "prefill") == 0) {
         printf("seconds %.6f\n", prefill(b, n1));
     } else if (strcmp(word, "decode") == 0) {
@@ -504,6 +534,7 @@ int main(int argc, char **argv)
         clock_used = CLOCK_PROCESS_CPUTIME_ID;
     if (kva_model_open(argv[1], &o, &b.m, &err) != KVA_OK)
         stop("cannot open the model", &err);
+    b.text_path = argv[2];
     read_ids(&b, argv[2]);
     while (fgets(line, sizeof line, stdin))
         command(&b, line);

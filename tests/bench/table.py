@@ -6,7 +6,7 @@ import subprocess
 
 UNMEASURED = "not measured"
 PEERS = (("llama", "llama.cpp, 1 thread"), ("torch1", "torch f32, 1 thread"),
-         ("torch2", "torch f32, 2 threads"), ("kvpress", "kvpress"))
+         ("torch2", "torch f32, 2 threads"), ("kvpress", "kvpress"), ("lmeval", "lm-eval"))
 
 
 def figure(value):

@@ -11,10 +11,10 @@ if [ -n "$venv" ]; then
   exit 0
 fi
 venv=${KVAUDIT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/kvaudit}/peers
-stamp=$venv/complete-1
+stamp=$venv/complete-2
 if [ ! -e "$stamp" ]; then
   {
-    echo "peers: a virtual environment with torch, transformers, kvpress and llama-cpp-python"
+    echo "peers: a virtual environment with torch, transformers, kvpress, lm-eval and llama-cpp-python"
     echo "peers: in $venv (about 2 GB; llama.cpp is compiled for this machine: minutes)"
     python3 -m venv "$venv"
     pip=("$venv/bin/python" -m pip install -q --disable-pip-version-check)
@@ -23,8 +23,9 @@ if [ ! -e "$stamp" ]; then
     "${pip[@]}" torch==2.15.0 --index-url https://download.pytorch.org/whl/cpu ||
       "${pip[@]}" torch==2.15.0
     "${pip[@]}" transformers==5.2.0 kvpress==0.5.5 gguf==0.19.0
+    "${pip[@]}" "lm_eval[ruler]==0.4.13"
     CMAKE_ARGS=-DGGML_NATIVE=ON "${pip[@]}" --no-binary llama-cpp-python llama-cpp-python==0.3.36
-    "$venv/bin/python" -c 'import kvpress, gguf, llama_cpp, torch, transformers'
+    "$venv/bin/python" -c 'import kvpress, gguf, llama_cpp, lm_eval, torch, transformers'
     touch "$stamp"
   } >&2
 fi
