@@ -280,6 +280,7 @@ struct kva_data_sample {
     int task, idx;
     char *cluster, *meta_json, *refs_json;
     double depth; /* -1 */
+    int turn;     /* number of the question on its context, from 0 */
 };
 struct kva_data_cell {
     uint8_t digest[32], dense_key[32];
@@ -304,8 +305,30 @@ struct kva_data_outcome {
     struct kva_db_memory memory; /* exec SHARED, or ALONE when only that exists */
     struct kva_db_memory alone;
     struct kva_db_timing timing;
-    double span_e, span_payload,
-        span_d; /* mean survival over layers and heads; NaN: none */
+    /* Survival of labelled spans (tasks-ruler.md 8.6): tokens held over tokens, mean over
+     * layers and KV heads, then over the queried evidence (E), its payload values (P),
+     * the distractors matched to it (D), the worked example (X). NaN: none. */
+    double span_e, span_payload, span_d, span_x;
+    uint64_t gen_key; /* starts the SHA-256 of the answer's token ids; 0: no answer */
+    signed char wrong_needle; /* of a failure: 1 another needle's value, 0 an invented
+                                 one; -1: not known */
+    bool is_protected;        /* all evidence lies where the method never evicts */
+};
+enum kva_span_kind { KVA_SPAN_E, KVA_SPAN_P, KVA_SPAN_D, KVA_SPAN_X, KVA_SPAN_KINDS };
+/* Survival per (layer, KV head) of one cell: sum over its n[kind] outcomes that have such
+ * spans. In units of 2^-32, so that the sum is the same in any order. */
+struct kva_data_heads {
+    int cell, n_layer, n_kv_head;
+    int n[KVA_SPAN_KINDS];
+    uint64_t *sum; /* [kind][layer][head] */
+};
+/* Another metric of a cell's outcomes beside the task's own (word_match, ...): its mean
+ * and the mean of the task's metric over the same n outcomes. */
+struct kva_data_second {
+    int cell;
+    char *metric;
+    int n;
+    double mean, own;
 };
 struct kva_data_run {
     char *uuid, *status, *label, *config_json, *git_commit, *cpu_model, *cflags,
@@ -326,6 +349,10 @@ struct kva_data {
     int n_cells;
     struct kva_data_outcome *outcomes;
     int n_outcomes; /* sorted by cell, sample */
+    struct kva_data_heads *heads;
+    int n_heads; /* sorted by cell; cells without span rows have none */
+    struct kva_data_second *seconds;
+    int n_seconds; /* sorted by cell, metric */
     struct kva_data_run *runs;
     int n_runs;
     struct kva_arena arena;
