@@ -128,8 +128,9 @@ enum kva_status kva_task_finish(const struct kva_task *task,
     int n_queried = 0;
 
     text = kva_arena_strndup(arena, d->text.data, d->text.len);
-    stream = kva_arena_printf(arena, "kvaudit-D|kva1|%s|%d|%llu|%d", task->stream_name,
-                              task->info.ctx, (unsigned long long)task->seed, item->idx);
+    stream = kva_arena_printf(arena, "kvaudit-D|%s|%s|%d|%llu|%d", task->info.dialect,
+                              task->stream_name, task->info.ctx,
+                              (unsigned long long)task->seed, item->idx);
     if (!text || !stream)
         return KVA_FAIL(err, KVA_ENOMEM, "item %d: out of memory", item->idx);
     item->context = text;

@@ -102,12 +102,29 @@ struct kva_draft {
     struct kva_slice *keep_out; /* parts of the haystack no distractor may touch (the gold
                                  * document beside its evidence) */
     size_t n_keep_out, cap_keep_out;
+    struct kva_slice *step; /* what one more unit of the fit adds, where that is not
+                             * `unit` (a document beside its sentences); else none */
+    size_t n_steps, cap_steps;
     struct kva_slice
         example; /* the worked example in the context (span X0); empty: none */
 };
 void kva_draft_init(struct kva_draft *d);
 void kva_draft_release(struct kva_draft *d);
 void kva_draft_clear(struct kva_draft *d); /* keeps the memory */
+/* Appends text and says where it stands. The buffer's status is checked once at the end.
+ */
+struct kva_slice kva_draft_add(struct kva_draft *d, const char *text, size_t n);
+enum kva_status kva_draft_add_unit(struct kva_draft *d, struct kva_slice at,
+                                   struct kva_error *err);
+enum kva_status kva_draft_add_planted(struct kva_draft *d, struct kva_slice at,
+                                      struct kva_error *err);
+enum kva_status kva_draft_add_keep_out(struct kva_draft *d, struct kva_slice at,
+                                       struct kva_error *err);
+enum kva_status kva_draft_add_step(struct kva_draft *d, struct kva_slice at,
+                                   struct kva_error *err);
+/* Entries are added in the order of the list. */
+enum kva_status kva_draft_add_entry(struct kva_draft *d, const struct kva_entry *entry,
+                                    struct kva_error *err);
 
 /* unit(ctx, i) is the i-th haystack unit. */
 struct kva_units {
@@ -151,15 +168,24 @@ struct kva_span_job {
     size_t n_plants;
     const char *const *forbidden; /* keys, values, answers */
     size_t n_forbidden;
+    bool whole_units; /* needle haystack: D is one or more whole lines, numbers and uuids
+                       * in them allowed */
     const char *stream;            /* "kvaudit-D|<dialect>|<task>|<L>|<seed>|<idx>" */
     int guard, tau, n_distractors; /* 32, 1, 4 */
 };
 enum { KVA_SPAN_GUARD = 32, KVA_SPAN_TAU = 1, KVA_SPAN_DISTRACTORS = 4 };
-/* E, P, K and D spans over a context whose tokens have the byte ranges begin/end. */
+/* E, P, K and D spans over a context whose tokens have the byte ranges begin/end: of the
+ * plants, of the draft's entries that carry an answer, and X0 of its worked example. */
 enum kva_status kva_spans_make(const struct kva_span_job *job, const int32_t *begin,
                                const int32_t *end, size_t n_tokens,
                                struct kva_arena *arena, struct kva_span **spans,
                                int *n_spans, struct kva_error *err);
+/* entries.c: appends E<a>.<k>, P<a>.<k> and, where one is left, D<a>.<k> for the k-th
+ * entry of answer word a. out has room for three spans an entry. */
+enum kva_status kva_entries_spans(const struct kva_draft *d, const int32_t *begin,
+                                  const int32_t *end, size_t n_tokens,
+                                  struct kva_span *out, int *n_spans,
+                                  struct kva_error *err);
 /* Sets t0, t1, depth and bucket from b0 and b1: every token that overlaps the span. */
 void kva_span_locate(struct kva_span *span, const int32_t *begin, const int32_t *end,
                      size_t n_tokens);
@@ -206,7 +232,7 @@ struct kva_task {
     uint64_t seed;
     const char *haystack, *splitter, *words; /* for the record; NULL: none */
     const char *layout; /* where question and prefix are cut: "kvpress",
-                         * "official"; NULL: not generated */
+                         * "official"; NULL: not generated (kva_task_use_layout) */
     void *state;
 };
 
@@ -214,6 +240,13 @@ struct kva_task {
 struct kva_rng kva_task_stream(const struct kva_task *task, int idx, const char *suffix);
 /* A draw as in kva_rng_below, but the only choice costs no draw. */
 uint64_t kva_task_choose(struct kva_rng *rng, uint64_t n);
+/* Sets task->layout from the profile and info.dialect to `dialect`. */
+void kva_task_use_layout(struct kva_task *task, const char *dialect);
+/* Turns question "...? " and prefix "The ..." (as kvpress cuts them) into the task's
+ * layout: officially the blank belongs to the prefix, and without a chat template nothing
+ * stands between the two. */
+enum kva_status kva_task_lay_out(const struct kva_task *task, struct kva_arena *arena,
+                                 struct kva_item *item, struct kva_error *err);
 /* " a, b": what gold_nll measures (ruling R31). From the arena. */
 const char *kva_task_gold(struct kva_arena *arena, const char *answer_prefix,
                           const char *const *answers, int n, const char *joint);
@@ -227,6 +260,8 @@ enum kva_status kva_task_finish(const struct kva_task *task,
 enum kva_status kva_task_bad_param(const struct kva_task_request *req, const char *key,
                                    const char *const *known, struct kva_error *err);
 
+/* By enum kva_post, as records write them; NULL-terminated. */
+extern const char *const kva_post_names[];
 /* A value of Jansson (json_t) as text, appended; check the buffer's status. json_dumps()
  * is not used: where memory ends while it writes, it leaves out a key and succeeds. */
 void kva_task_dump(const void *json, size_t flags, struct kva_buf *out);

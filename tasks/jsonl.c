@@ -3,19 +3,21 @@
  *
  * Needed: answers, and context with question, or the exact token ids context_ids with
  * question_ids. Optional: answer_prefix, metric (match_all), max_new_tokens (64), gold,
- * spans. The other fields of a generated record are read over; a key that is no such
- * field is an error, since it is most often a misspelt one. Blank lines are skipped. The
- * whole file is checked when it is opened; a record is parsed again when its item is
- * asked for, so that only the file's bytes stay in memory. */
+ * spans, and what record.c writes beside them: more_metrics, classes, post, decoys, feed,
+ * stops, labels and their like. The other fields of a generated record are read over; a
+ * key that is no such field is an error, since it is most often a misspelt one. Blank
+ * lines are skipped. The whole file is checked when it is opened; a record is parsed
+ * again when its item is asked for, so that only the file's bytes stay in memory. */
 #include "tasks/internal.h"
 #include "metrics/metric.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_MAX_NEW = 64, MAX_NEW_MAX = 1 << 20 };
+enum { DEFAULT_MAX_NEW = 64, MAX_NEW_MAX = 1 << 20, TEXTS_MAX = 100000 };
 
 struct line {
     size_t b0, b1;
@@ -49,16 +51,53 @@ static enum kva_status complain(const struct place *at, struct kva_error *err,
     return KVA_FAIL(err, KVA_EFORMAT, "%s:%d: %s", at->s->path.data, at->line, reason);
 }
 
-static const char *const record_keys[] = {
-    "schema",      "suite",          "dialect",  "task",          "L",
-    "idx",         "seed",           "haystack", "splitter",      "words",
-    "layout",      "tokenizer",      "template", "length",        "fill",
-    "underfill",   "context",        "question", "answer_prefix", "answers",
-    "metric",      "max_new_tokens", "spans",    "turns",         "gold",
-    "context_ids", "question_ids",   NULL};
+static const char *const record_keys[] = {"schema",
+                                          "suite",
+                                          "dialect",
+                                          "task",
+                                          "L",
+                                          "idx",
+                                          "seed",
+                                          "haystack",
+                                          "splitter",
+                                          "words",
+                                          "layout",
+                                          "tokenizer",
+                                          "template",
+                                          "length",
+                                          "fill",
+                                          "underfill",
+                                          "context",
+                                          "question",
+                                          "answer_prefix",
+                                          "answers",
+                                          "metric",
+                                          "max_new_tokens",
+                                          "spans",
+                                          "turns",
+                                          "gold",
+                                          "context_ids",
+                                          "question_ids",
+                                          "more_metrics",
+                                          "classes",
+                                          "post",
+                                          "guess_floor",
+                                          "decoys",
+                                          "max_total",
+                                          "feed",
+                                          "stops",
+                                          "eos_text",
+                                          "min_one",
+                                          "loop_guard",
+                                          "turn",
+                                          "labels",
+                                          "no_haystack",
+                                          "was_cut",
+                                          NULL};
 static const char *const span_keys[] = {"id",     "kind", "role",  "queried", "match",
                                         "level",  "byte", "tok",   "payload", "depth",
                                         "bucket", "dtok", "guard", NULL};
+static const char *const feed_keys[] = {"raw", "no_bos", "suffix", NULL};
 static const char *const payload_keys[] = {"what", "byte", "tok", NULL};
 
 static enum kva_status no_memory(const struct place *at, struct kva_error *err)
@@ -140,31 +179,62 @@ static enum kva_status get_ids(const struct place *at, json_t *o, const char *ke
     return KVA_OK;
 }
 
-static enum kva_status get_answers(const struct place *at, json_t *o,
-                                   struct kva_arena *arena, struct kva_item *item,
-                                   struct kva_error *err)
+/* A list of texts, none of them empty, with a NULL behind it; absent: *n stays 0. */
+static enum kva_status get_texts(const struct place *at, json_t *o, const char *key,
+                                 struct kva_arena *arena, const char *const **out, int *n,
+                                 struct kva_error *err)
 {
-    json_t *list = member(o, "answers"), *x;
-    const char **answers;
+    json_t *list = member(o, key), *x;
+    const char **text;
     size_t i;
 
+    if (!list)
+        return KVA_OK;
     if (!json_is_array(list) || json_array_size(list) == 0)
-        return complain(at, err, "\"answers\" is not a list with at least one text");
-    if (json_array_size(list) > 10000)
-        return complain(at, err, "more than 10000 answers");
-    answers = kva_arena_alloc(arena, json_array_size(list), sizeof *answers);
-    if (!answers)
+        return complain(at, err, "\"%s\" is not a list with at least one text", key);
+    if (json_array_size(list) > TEXTS_MAX)
+        return complain(at, err, "more than %d %s", TEXTS_MAX, key);
+    text = kva_arena_alloc(arena, json_array_size(list) + 1, sizeof *text);
+    if (!text)
         return no_memory(at, err);
     json_array_foreach(list, i, x)
     {
         if (!json_is_string(x) || json_string_length(x) == 0)
-            return complain(at, err, "answers[%zu] is not a text, or is empty", i);
-        answers[i] = kva_arena_strdup(arena, json_string_value(x));
-        if (!answers[i])
+            return complain(at, err, "%s[%zu] is not a text, or is empty", key, i);
+        text[i] = kva_arena_strdup(arena, json_string_value(x));
+        if (!text[i])
             return no_memory(at, err);
     }
-    item->answers = answers;
-    item->n_answers = (int)json_array_size(list);
+    text[i] = NULL;
+    *out = text;
+    *n = (int)json_array_size(list);
+    return KVA_OK;
+}
+
+/* true or false; absent: false. */
+static enum kva_status get_flag(const struct place *at, json_t *o, const char *key,
+                                bool *out, struct kva_error *err)
+{
+    json_t *x = member(o, key);
+
+    if (x && !json_is_boolean(x))
+        return complain(at, err, "\"%s\" is not true or false", key);
+    *out = json_is_true(x);
+    return KVA_OK;
+}
+
+/* A whole number from lo to hi; absent: *out stays. */
+static enum kva_status get_number(const struct place *at, json_t *o, const char *key,
+                                  int lo, int hi, int *out, struct kva_error *err)
+{
+    json_t *x = member(o, key);
+
+    if (!x)
+        return KVA_OK;
+    if (!json_is_integer(x) || json_integer_value(x) < lo || json_integer_value(x) > hi)
+        return complain(at, err, "\"%s\" is not a whole number from %d to %d", key, lo,
+                        hi);
+    *out = (int)json_integer_value(x);
     return KVA_OK;
 }
 
@@ -264,8 +334,8 @@ static enum kva_status get_span(const struct place *at, json_t *o,
     KVA_TRY(check_keys(at, o, " in a span", span_keys, err));
     x = member(o, "kind");
     kind = json_is_string(x) ? json_string_value(x) : "";
-    if (strcmp(kind, "E") != 0 && strcmp(kind, "D") != 0)
-        return complain(at, err, "a span's \"kind\" is E or D");
+    if (strcmp(kind, "E") != 0 && strcmp(kind, "D") != 0 && strcmp(kind, "X") != 0)
+        return complain(at, err, "a span's \"kind\" is E, D or X");
     *s = (struct kva_span){.kind = kind[0]};
     KVA_TRY(get_label(at, o, "id", s->id, err));
     if (s->id[0] != s->kind)
@@ -274,13 +344,13 @@ static enum kva_status get_span(const struct place *at, json_t *o,
     item->n_spans++;
     if (s->kind == 'D') {
         s->role = "distractor";
-        x = member(o, "level");
-        s->level =
-            json_is_integer(x) && json_integer_value(x) >= 0 && json_integer_value(x) <= 9
-                ? (int)json_integer_value(x)
-                : 0;
+        KVA_TRY(get_number(at, o, "level", 0, 9, &s->level, err));
+        KVA_TRY(get_number(at, o, "dtok", INT_MIN, INT_MAX, &s->dtok, err));
+        KVA_TRY(get_number(at, o, "guard", 0, INT_MAX, &s->guard, err));
         return member(o, "match") ? get_label(at, o, "match", s->match, err) : KVA_OK;
     }
+    if (s->kind == 'X')
+        return get_text(at, o, "role", "example", arena, &s->role, NULL, err);
     KVA_TRY(get_text(at, o, "role", "needle", arena, &s->role, NULL, err));
     x = member(o, "queried");
     if (x && !json_is_boolean(x))
@@ -348,24 +418,109 @@ static enum kva_status get_prompt(const struct place *at, json_t *o,
                    &item->n_question_ids, err);
 }
 
+static enum kva_status get_feed(const struct place *at, json_t *o,
+                                struct kva_arena *arena, struct kva_feed *feed,
+                                struct kva_error *err)
+{
+    json_t *x = member(o, "feed");
+
+    if (!x)
+        return KVA_OK;
+    if (!json_is_object(x))
+        return complain(at, err, "\"feed\" is not an object");
+    KVA_TRY(check_keys(at, x, " in feed", feed_keys, err));
+    KVA_TRY(get_flag(at, x, "raw", &feed->raw, err));
+    KVA_TRY(get_flag(at, x, "no_bos", &feed->no_bos, err));
+    if (member(x, "suffix"))
+        KVA_TRY(get_text(at, x, "suffix", "", arena, &feed->suffix, NULL, err));
+    return KVA_OK;
+}
+
+/* How the prompt is fed and where the answer ends. */
+static enum kva_status get_ends(const struct place *at, json_t *o,
+                                struct kva_arena *arena, struct kva_item *item,
+                                struct kva_error *err)
+{
+    item->max_new_tokens = DEFAULT_MAX_NEW;
+    KVA_TRY(
+        get_number(at, o, "max_new_tokens", 1, MAX_NEW_MAX, &item->max_new_tokens, err));
+    KVA_TRY(get_number(at, o, "max_total", 1, INT_MAX, &item->max_total, err));
+    KVA_TRY(get_feed(at, o, arena, &item->feed, err));
+    KVA_TRY(get_texts(at, o, "stops", arena, &item->stops, &item->n_stops, err));
+    if (member(o, "eos_text"))
+        KVA_TRY(get_text(at, o, "eos_text", NULL, arena, &item->eos_text, NULL, err));
+    if (item->eos_text && !item->eos_text[0])
+        return complain(at, err, "\"eos_text\" is empty");
+    KVA_TRY(get_flag(at, o, "min_one", &item->min_one, err));
+    KVA_TRY(get_flag(at, o, "loop_guard", &item->loop_guard, err));
+    KVA_TRY(get_flag(at, o, "was_cut", &item->was_cut, err));
+    KVA_TRY(get_flag(at, o, "no_haystack", &item->no_haystack, err));
+    return get_number(at, o, "turn", 0, INT_MAX, &item->turn, err);
+}
+
+static enum kva_status get_labels(const struct place *at, json_t *o,
+                                  struct kva_arena *arena, struct kva_item *item,
+                                  struct kva_error *err)
+{
+    json_t *x = member(o, "labels");
+    struct kva_buf dump;
+
+    if (!x)
+        return KVA_OK;
+    if (!json_is_object(x))
+        return complain(at, err, "\"labels\" is not an object");
+    kva_buf_init(&dump, 0);
+    kva_task_dump(x, JSON_COMPACT, &dump);
+    if (!dump.failed)
+        item->labels = kva_arena_strdup(arena, dump.data);
+    kva_buf_release(&dump);
+    return item->labels ? KVA_OK : no_memory(at, err);
+}
+
+static enum kva_status get_metrics(const struct place *at, json_t *o,
+                                   struct kva_arena *arena, struct kva_item *item,
+                                   struct kva_error *err)
+{
+    json_t *post = member(o, "post"), *floor = member(o, "guess_floor");
+    int n = 0, p = 0;
+
+    KVA_TRY(get_text(at, o, "metric", "match_all", arena, &item->metric, NULL, err));
+    if (!kva_metric_find(item->metric))
+        return complain(at, err, "unknown metric \"%.60s\"", item->metric);
+    KVA_TRY(get_texts(at, o, "more_metrics", arena, &item->more_metrics, &n, err));
+    for (int i = 0; i < n; i++)
+        if (!kva_metric_find(item->more_metrics[i]))
+            return complain(at, err, "unknown metric \"%.60s\"", item->more_metrics[i]);
+    KVA_TRY(get_texts(at, o, "classes", arena, &item->classes, &item->n_classes, err));
+    KVA_TRY(get_texts(at, o, "decoys", arena, &item->decoys, &item->n_decoys, err));
+    while (post && kva_post_names[p] &&
+           (!json_is_string(post) ||
+            strcmp(kva_post_names[p], json_string_value(post)) != 0))
+        p++;
+    if (!kva_post_names[p])
+        return complain(at, err,
+                        "\"post\" is none, first_line, strip, "
+                        "strip_first_line or no_control");
+    item->post = (enum kva_post)p;
+    if (floor && (!json_is_number(floor) || !(json_number_value(floor) >= 0) ||
+                  !(json_number_value(floor) <= 1)))
+        return complain(at, err, "\"guess_floor\" is not a number from 0 to 1");
+    item->guess_floor = floor ? json_number_value(floor) : 0;
+    return KVA_OK;
+}
+
 static enum kva_status get_rest(const struct place *at, json_t *o,
                                 struct kva_arena *arena, struct kva_item *item,
                                 struct kva_error *err)
 {
-    json_t *x;
-
     if (member(o, "turns"))
         return complain(at, err, "several turns are not built yet");
-    KVA_TRY(get_answers(at, o, arena, item, err));
-    KVA_TRY(get_text(at, o, "metric", "match_all", arena, &item->metric, NULL, err));
-    if (!kva_metric_find(item->metric))
-        return complain(at, err, "unknown metric \"%.60s\"", item->metric);
-    x = member(o, "max_new_tokens");
-    if (x && (!json_is_integer(x) || json_integer_value(x) < 1 ||
-              json_integer_value(x) > MAX_NEW_MAX))
-        return complain(at, err, "\"max_new_tokens\" is not a whole number from 1 to %d",
-                        MAX_NEW_MAX);
-    item->max_new_tokens = x ? (int)json_integer_value(x) : DEFAULT_MAX_NEW;
+    KVA_TRY(get_texts(at, o, "answers", arena, &item->answers, &item->n_answers, err));
+    if (item->n_answers == 0)
+        return complain(at, err, "\"answers\" is not a list with at least one text");
+    KVA_TRY(get_metrics(at, o, arena, item, err));
+    KVA_TRY(get_ends(at, o, arena, item, err));
+    KVA_TRY(get_labels(at, o, arena, item, err));
     if (member(o, "gold")) {
         KVA_TRY(get_text(at, o, "gold", NULL, arena, &item->gold, NULL, err));
         if (!item->gold[0])

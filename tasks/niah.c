@@ -186,6 +186,7 @@ static enum kva_status niah_open(struct kva_task *task,
     KVA_TRY(kva_lexicon_open(&s->lexicon, o->words, o->data_dir, err));
     if (s->haystack != NOISE)
         KVA_TRY(kva_essay_open(&s->essay, haystack_names[s->haystack], o, err));
+    kva_task_use_layout(task, "kva1");
     task->haystack = haystack_names[s->haystack];
     task->splitter = s->haystack == NOISE ? NULL : "simple-v1";
     task->words = s->lexicon.version;
@@ -332,6 +333,7 @@ static enum kva_status draw(const struct kva_task *task, struct plan *p,
         kva_template_fill(arena, s->texts.prefix.data, "{query}", query);
     if (!item->question || !item->answer_prefix)
         return no_memory(item->idx, err);
+    KVA_TRY(kva_task_lay_out(task, arena, item, err));
     item->gold = kva_task_gold(arena, item->answer_prefix, answers, n_answers, ", ");
     return item->gold ? KVA_OK : no_memory(item->idx, err);
 }
@@ -357,6 +359,7 @@ static enum kva_status make(const struct kva_task *task, int idx, size_t n_units
     fit = (struct kva_fit){.task = task->label,
                            .question = item->question,
                            .answer_prefix = item->answer_prefix,
+                           .feed = &item->feed,
                            .limit = task->info.ctx,
                            .max_new_tokens = item->max_new_tokens,
                            .build = build,
@@ -412,12 +415,12 @@ static int niah_describe(const struct kva_task *task, void *gen, void *source)
     const struct niah *s = task->state;
     int bad = 0;
 
-    bad |= json_object_set_new(gen, "dialect", json_string("kva1"));
+    bad |= json_object_set_new(gen, "dialect", json_string(task->info.dialect));
     bad |= json_object_set_new(gen, "L", json_integer(task->info.ctx));
     bad |= json_object_set_new(gen, "digits", json_integer(s->digits));
     bad |= json_object_set_new(gen, "haystack", json_string(task->haystack));
     bad |= json_object_set_new(gen, "keys", json_integer(s->keys));
-    bad |= json_object_set_new(gen, "layout", json_string("kvpress"));
+    bad |= json_object_set_new(gen, "layout", json_string(task->layout));
     bad |= json_object_set_new(gen, "max_new_tokens",
                                json_integer(task->info.max_new_tokens));
     bad |= json_object_set_new(gen, "name", json_string(task->name));

@@ -367,6 +367,29 @@ uint64_t kva_task_choose(struct kva_rng *rng, uint64_t n)
     return n > 1 ? kva_rng_below(rng, n) : 0;
 }
 
+void kva_task_use_layout(struct kva_task *task, const char *dialect)
+{
+    task->info.dialect = dialect;
+    task->layout = strcmp(task->info.profile, "official") == 0 ? "official" : "kvpress";
+}
+
+enum kva_status kva_task_lay_out(const struct kva_task *task, struct kva_arena *arena,
+                                 struct kva_item *item, struct kva_error *err)
+{
+    size_t n = strlen(item->question);
+
+    if (strcmp(task->layout, "official") != 0)
+        return KVA_OK;
+    item->feed.suffix = "";
+    if (n == 0 || item->question[n - 1] != ' ')
+        return KVA_OK;
+    item->question = kva_arena_strndup(arena, item->question, n - 1);
+    item->answer_prefix = kva_arena_printf(arena, " %s", item->answer_prefix);
+    if (!item->question || !item->answer_prefix)
+        return KVA_FAIL(err, KVA_ENOMEM, "item %d: out of memory", item->idx);
+    return KVA_OK;
+}
+
 const char *kva_task_gold(struct kva_arena *arena, const char *answer_prefix,
                           const char *const *answers, int n, const char *joint)
 {

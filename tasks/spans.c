@@ -6,7 +6,8 @@
  * units, |len - n| <= tau, same bucket 2 windows from word border to word border, the
  * same 3 such windows in the neighbouring buckets too      4 anywhere in the haystack A
  * candidate keeps `guard` tokens away from every E, shares no token with another D and
- * holds no key, value, answer, 7-digit number or uuid. Among those nearest in length, by
+ * holds no key, value, answer, 7-digit number or uuid. In a needle haystack a D is whole
+ * lines, which are needles themselves. Among those nearest in length, by
  * start, the stream
  * "<stream>|<E id>|<k>" picks one. With nothing left the guard is halved, down to 2:
  * scores with pooling leak importance to the neighbours of E, so it starts at 32. */
@@ -195,7 +196,7 @@ static enum kva_status find_bad(struct work *w, struct kva_error *err)
     for (size_t b = job->draft->hay.b0; b < stop; b++) {
         bool digit = is_digit(text[b]), after = b > 0 && is_digit(text[b - 1]);
 
-        if (digit && !after) {
+        if (digit && !after && !job->whole_units) {
             size_t e = b;
 
             while (e < stop && is_digit(text[e]))
@@ -203,7 +204,8 @@ static enum kva_status find_bad(struct work *w, struct kva_error *err)
             if (e - b == 7)
                 KVA_TRY(add_bad(w, b, e, err));
         }
-        if (isxdigit((unsigned char)text[b]) && is_uuid(text + b, stop - b))
+        if (!job->whole_units && isxdigit((unsigned char)text[b]) &&
+            is_uuid(text + b, stop - b))
             KVA_TRY(add_bad(w, b, b + 36, err));
         if (!starts[(unsigned char)text[b]])
             continue;
@@ -235,6 +237,14 @@ static bool holds_bad(const struct work *w, size_t b0, size_t b1)
     return false;
 }
 
+static bool is_kept_out(const struct kva_draft *d, size_t b0, size_t b1)
+{
+    for (size_t i = 0; i < d->n_keep_out; i++)
+        if (d->keep_out[i].b0 < b1 && b0 < d->keep_out[i].b1)
+            return true;
+    return false;
+}
+
 /* All windows of about n tokens, ascending by start. */
 static enum kva_status find_windows(struct work *w, int n, struct kva_error *err)
 {
@@ -244,7 +254,7 @@ static enum kva_status find_windows(struct work *w, int n, struct kva_error *err
     for (size_t i = 0; i < w->n_words; i++) {
         const struct word *a = &w->word[i];
 
-        if (!a->token_starts)
+        if (!a->token_starts || (w->job->whole_units && !a->opens))
             continue;
         for (size_t j = i; j < w->n_words; j++) {
             const struct word *z = &w->word[j];
@@ -252,7 +262,9 @@ static enum kva_status find_windows(struct work *w, int n, struct kva_error *err
 
             if (len > n + tau)
                 break;
-            if (len < n - tau || len < 1 || !z->token_ends || holds_bad(w, a->b0, z->b1))
+            if (len < n - tau || len < 1 || !z->token_ends ||
+                (w->job->whole_units && !z->closes) || holds_bad(w, a->b0, z->b1) ||
+                is_kept_out(w->job->draft, a->b0, z->b1))
                 continue;
             KVA_TRY(grow((void **)&w->window, &w->cap_windows, w->n_windows + 1,
                          sizeof *w->window, err));
@@ -383,10 +395,12 @@ enum kva_status kva_spans_make(const struct kva_span_job *job, const int32_t *be
                                int *n_spans, struct kva_error *err)
 {
     struct work w = {.job = job, .begin = begin, .end = end, .n_tokens = n_tokens};
+    const struct kva_draft *d = job->draft;
     enum kva_status rc = KVA_OK;
 
-    w.span = kva_arena_alloc(arena, job->n_plants * (size_t)(3 + job->n_distractors),
-                             sizeof *w.span);
+    w.span = kva_arena_alloc(
+        arena, job->n_plants * (size_t)(3 + job->n_distractors) + 3 * d->n_entries + 1,
+        sizeof *w.span);
     if (!w.span)
         return KVA_FAIL(err, KVA_ENOMEM, "spans: out of memory");
     for (size_t i = 0; i < job->n_plants; i++) {
@@ -395,8 +409,8 @@ enum kva_status kva_spans_make(const struct kva_span_job *job, const int32_t *be
         *s = (struct kva_span){.kind = 'E',
                                .queried = job->plants[i].queried,
                                .role = job->plants[i].role,
-                               .b0 = job->draft->planted[i].b0,
-                               .b1 = job->draft->planted[i].b1};
+                               .b0 = d->planted[i].b0,
+                               .b1 = d->planted[i].b1};
         name_span(s->id, 'E', (int)i);
         kva_span_locate(s, begin, end, n_tokens);
     }
@@ -405,12 +419,23 @@ enum kva_status kva_spans_make(const struct kva_span_job *job, const int32_t *be
         add_payload(&w, e, &job->plants[e], &job->plants[e].value, 'P', "value");
         add_payload(&w, e, &job->plants[e], &job->plants[e].key, 'K', "key");
     }
-    KVA_GO(find_words(&w, err));
-    KVA_GO(find_bad(&w, err));
+    if (w.n_evidence > 0) {
+        KVA_GO(find_words(&w, err));
+        KVA_GO(find_bad(&w, err));
+    }
     for (int e = 0; e < w.n_evidence; e++) {
         KVA_GO(find_windows(&w, w.span[e].t1 - w.span[e].t0, err));
         for (int k = 0; k < job->n_distractors; k++)
             choose(&w, e, k);
+    }
+    KVA_GO(kva_entries_spans(d, begin, end, n_tokens, w.span, &w.n_spans, err));
+    if (d->example.b1 > d->example.b0) {
+        struct kva_span *x = &w.span[w.n_spans++];
+
+        *x = (struct kva_span){
+            .kind = 'X', .role = "example", .b0 = d->example.b0, .b1 = d->example.b1};
+        name_span(x->id, 'X', 0);
+        kva_span_locate(x, begin, end, n_tokens);
     }
     *spans = w.span;
     *n_spans = w.n_spans;

@@ -97,7 +97,8 @@ static enum kva_status build(void *ctx, size_t n, struct kva_draft *d,
 {
     struct plan *p = ctx;
 
-    kva_buf_puts(&d->text, p->example);
+    d->example = kva_draft_add(d, p->example, strlen(p->example));
+    d->example.b1 -= 2; /* the blank line is no part of it */
     return write_chain(d, &p->chain, n, err);
 }
 
@@ -162,6 +163,7 @@ static enum kva_status vt_open(struct kva_task *task, const struct kva_task_requ
     kva_sha256_add(&h, kva_noise_line, strlen(kva_noise_line));
     kva_sha256_end(&h, digest);
     kva_hex(digest, sizeof digest, s->template_sha256);
+    kva_task_use_layout(task, "kva1");
     task->haystack = "noise";
     task->info.domain = "tracking";
     /* neither question nor example names a variable of the chain */
@@ -203,10 +205,12 @@ static enum kva_status vt_item(const struct kva_task *task, int idx,
         rc = KVA_FAIL(err, KVA_ENOMEM, "item %d: out of memory", idx);
         goto out;
     }
+    KVA_GO(kva_task_lay_out(task, arena, item, err));
     item->gold = kva_task_gold(arena, item->answer_prefix, answers, NAMES, " ");
     fit = (struct kva_fit){.task = task->label,
                            .question = item->question,
                            .answer_prefix = item->answer_prefix,
+                           .feed = &item->feed,
                            .limit = task->info.ctx,
                            .max_new_tokens = item->max_new_tokens,
                            .n_max = (size_t)task->info.ctx,
@@ -233,12 +237,12 @@ static int vt_describe(const struct kva_task *task, void *gen, void *source)
     int bad = 0;
 
     (void)source;
-    bad |= json_object_set_new(gen, "dialect", json_string("kva1"));
+    bad |= json_object_set_new(gen, "dialect", json_string(task->info.dialect));
     bad |= json_object_set_new(gen, "L", json_integer(task->info.ctx));
     bad |= json_object_set_new(gen, "example_lines", json_integer(EXAMPLE_LINES));
     bad |= json_object_set_new(gen, "haystack", json_string("noise"));
     bad |= json_object_set_new(gen, "hops", json_integer(HOPS));
-    bad |= json_object_set_new(gen, "layout", json_string("kvpress"));
+    bad |= json_object_set_new(gen, "layout", json_string(task->layout));
     bad |= json_object_set_new(gen, "max_new_tokens",
                                json_integer(task->info.max_new_tokens));
     bad |= json_object_set_new(gen, "name", json_string(task->name));

@@ -140,10 +140,56 @@ static void evidence_is_the_statement_without_its_trailing_blank(void **state)
     kva_task_close(task);
 }
 
+static void the_official_profile_gives_the_blank_to_the_prefix(void **state)
+{
+    static const char *const text[] = {"ruler/vt@900", "ruler/niah_single_2@512",
+                                       "niah/needle:keys=2,queries=2@512"};
+
+    (void)state;
+    for (size_t t = 0; t < 3; t++) {
+        struct kva_task *a = open_task(text[t]),
+                        *b = open_with(
+                            text[t],
+                            &(struct kva_task_opts){.seed = 42, .profile = "official"}),
+                        *c = open_with(text[t], &(struct kva_task_opts){
+                                                    .seed = 42, .profile = "criticalkv"});
+        struct kva_arena arena;
+        struct kva_item x, y, z;
+        char both[2][1000];
+        struct kva_buf line;
+        struct kva_error err = {0};
+
+        kva_arena_init(&arena);
+        kva_buf_init(&line, 0);
+        x = item_of(a, 0, &kva_tok_ws, &arena);
+        y = item_of(b, 0, &kva_tok_ws, &arena);
+        z = item_of(c, 0, &kva_tok_ws, &arena);
+        assert_string_equal(x.context, y.context);
+        snprintf(both[0], sizeof both[0], "%s%s", x.question, x.answer_prefix);
+        snprintf(both[1], sizeof both[1], "%s%s", y.question, y.answer_prefix);
+        assert_string_equal(both[0], both[1]);
+        assert_int_equal(y.answer_prefix[0], ' ');
+        assert_string_equal(y.answer_prefix + 1, x.answer_prefix);
+        assert_string_equal(y.feed.suffix, "");
+        assert_null(x.feed.suffix);
+        assert_string_equal(x.gold, y.gold);
+        assert_string_equal(x.question, z.question);
+        assert_string_equal(x.answer_prefix, z.answer_prefix);
+        assert_int_equal(kva_task_record(b, &y, &kva_tok_ws, &line, &err), KVA_OK);
+        assert_non_null(strstr(line.data, "\"layout\":\"official\""));
+        kva_buf_release(&line);
+        kva_arena_release(&arena);
+        kva_task_close(a);
+        kva_task_close(b);
+        kva_task_close(c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_context_is_a_solved_example_and_the_main_part),
+        TEST(the_official_profile_gives_the_blank_to_the_prefix),
         TEST(evidence_is_the_statement_without_its_trailing_blank),
     };
 
