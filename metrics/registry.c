@@ -32,22 +32,28 @@ enum kva_status kva_metric_score(const struct kva_metric *m,
                                  struct kva_metric_out *out, struct kva_error *err)
 {
     struct kva_metric_in own = *in;
-    struct kva_buf text;
-    enum kva_status rc;
+    struct kva_buf clean, text;
+    enum kva_status rc = KVA_OK;
 
     out->score = 0;
     out->how = NULL;
+    kva_buf_init(&clean, 0);
     kva_buf_init(&text, 0);
-    KVA_GO(kva_post_apply(in->post, in->prediction, in->n, &text, err));
-    own.prediction = text.data ? text.data : "";
-    own.n = text.len;
-    own.post = KVA_POST_NONE;
     for (int i = 0; i < in->n_answers; i++)
         if (!in->answers[i])
             goto out;
-    if (in->n_answers > 0)
-        rc = m->score(&own, out, err);
+    if (in->n_answers < 1)
+        goto out;
+    /* as Python decodes with errors="replace" */
+    kva_utf8_clean(in->prediction, in->n, &clean);
+    KVA_GO(kva_buf_status(&clean, err));
+    KVA_GO(kva_post_apply(in->post, clean.data, clean.len, &text, err));
+    own.prediction = text.data ? text.data : "";
+    own.n = text.len;
+    own.post = KVA_POST_NONE;
+    rc = m->score(&own, out, err);
 out:
     kva_buf_release(&text);
+    kva_buf_release(&clean);
     return rc;
 }

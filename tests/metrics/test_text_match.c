@@ -5,7 +5,7 @@
 
 #include <setjmp.h>
 #include <cmocka.h>
-#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static double score(const char *metric, const char *prediction,
@@ -99,10 +99,11 @@ static void letters_beyond_ascii_ignore_case_too(void **state)
                 0); /* x and :, no case pair */
 }
 
-static void broken_utf8_matches_only_itself(void **state)
+static void broken_utf8_is_the_replacement_character(void **state)
 {
     static const char *const a[] = {"ok"}, *const bad[] = {"\xff"},
-                             *const y[] = {"\xc3\xbf"};
+                             *const y[] = {"\xc3\xbf"},
+                             *const mark[] = {"a\xef\xbf\xbd b"};
 
     (void)state;
     assert_true(score("match_all", "\xff\xc3 ok \xe2\x82", a, 1) == 1);
@@ -114,6 +115,80 @@ static void broken_utf8_matches_only_itself(void **state)
                       "a\xff"
                       "b",
                       y, 1) == 0);
+    assert_true(score("match_all", "a\xe2\x82 b", mark, 1) == 1);
+}
+
+static void lower_case_is_pythons(void **state)
+{
+    static const char *const odos[] = {"\xce\x9f\xce\x94\xce\x9f\xce\xa3"},
+                             *const izmir[] = {"i\xcc\x87zmir"},
+                             *const ascii[] = {"izmir"};
+
+    (void)state; /* final sigma; dotted capital I */
+    assert_true(score("match_all", "\xce\xbf\xce\xb4\xce\xbf\xcf\x82.", odos, 1) == 1);
+    assert_true(score("match_all", "\xce\xbf\xce\xb4\xce\xbf\xcf\x83.", odos, 1) == 0);
+    assert_true(score("match_all", "\xc4\xb0ZMIR", izmir, 1) == 1);
+    assert_true(score("match_all", "\xc4\xb0ZMIR", ascii, 1) == 0);
+}
+
+static void a_word_match_has_no_letter_or_digit_beside_it(void **state)
+{
+    static const char *const words[] = {"hen", "urn"}, *const bc[] = {"b\xc3\xa9"},
+                             *const aba[] = {"a a"}, *const empty[] = {""};
+
+    (void)state; /* the example of tasks-ruler.md 11.3 */
+    assert_true(score("match_all", "1. then 2. return", words, 2) == 1);
+    assert_true(score("word_match", "1. then 2. return", words, 2) == 0);
+    assert_true(score("word_match", "1. hen 2. return", words, 2) == 0.5);
+    assert_true(score("word_match", "1.HEN_(Urn)", words, 2) == 1);
+    assert_true(score("word_match", "then hen urns urn", words, 2) == 1);
+    assert_true(score("word_match", "2hen urn3", words, 2) == 0);
+    assert_true(score("word_match", "hen\xc2\xb2 urn\xce\xb1", words, 2) == 0);
+    assert_true(score("word_match", "ab\xc3\xa9, b\xc3\xa9!", bc, 1) == 1);
+    assert_true(score("word_match", "a aa a", aba, 1) == 0);
+    assert_true(score("word_match", "aa a a", aba, 1) == 1); /* occurrences overlap */
+    assert_true(score("word_match", "", words, 2) == 0);
+    assert_true(score("word_match", "x", empty, 1) == score("match_all", "x", empty, 1));
+}
+
+static void a_nul_is_a_control_character_inside_the_output(void **state)
+{
+    static const char *const answers[] = {"b", "a\nb"};
+    struct kva_metric_in in = {
+        .prediction = "\0a\0b", .n = 4, .answers = answers, .n_answers = 2};
+    struct kva_metric_out out = {0};
+
+    (void)state;
+    assert_int_equal(kva_metric_score(kva_metric_find("match_all"), &in, &out, NULL),
+                     KVA_OK);
+    assert_true(out.score == 1);
+}
+
+/* Periodic texts, on which a search from every place would take an hour. */
+static void megabytes_take_less_than_a_second(void **state)
+{
+    enum { N = 1000000 };
+    static const char *const metrics[] = {"match_all", "match_part", "word_match"};
+    char *text = malloc(N + 1), *word = malloc(N / 2);
+    const char *const answers[] = {word};
+
+    (void)state;
+    for (int i = 0; i < N; i++)
+        text[i] = i % 2 ? ' ' : 'a';
+    text[N] = '\0';
+    memcpy(word, text, N / 2 - 1);
+    word[N / 2 - 1] = '\0';
+    for (int last = 'a'; last <= 'b'; last++) {
+        word[N / 2 - 2] = (char)last;
+        for (size_t i = 0; i < 3; i++) {
+            uint64_t begin = kva_now_ns();
+
+            assert_true(score(metrics[i], text, answers, 1) == (last == 'a'));
+            assert_true(kva_now_ns() - begin < 1000000000);
+        }
+    }
+    free(word);
+    free(text);
 }
 
 static void no_reference_scores_zero(void **state)
@@ -148,7 +223,11 @@ int main(void)
         cmocka_unit_test(control_characters_become_line_feeds_not_nothing),
         cmocka_unit_test(the_output_is_stripped_and_the_reference_is_not),
         cmocka_unit_test(letters_beyond_ascii_ignore_case_too),
-        cmocka_unit_test(broken_utf8_matches_only_itself),
+        cmocka_unit_test(broken_utf8_is_the_replacement_character),
+        cmocka_unit_test(lower_case_is_pythons),
+        cmocka_unit_test(a_word_match_has_no_letter_or_digit_beside_it),
+        cmocka_unit_test(a_nul_is_a_control_character_inside_the_output),
+        cmocka_unit_test(megabytes_take_less_than_a_second),
         cmocka_unit_test(no_reference_scores_zero),
         cmocka_unit_test(the_registry_is_well_formed),
     };
