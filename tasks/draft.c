@@ -12,11 +12,13 @@ void kva_draft_init(struct kva_draft *d)
 {
     *d = (struct kva_draft){0};
     kva_buf_init(&d->text, 0);
+    kva_arena_init(&d->ranges);
 }
 
 void kva_draft_release(struct kva_draft *d)
 {
     kva_buf_release(&d->text);
+    kva_arena_release(&d->ranges);
     free(d->unit);
     free(d->planted);
     free(d->entry);
@@ -30,6 +32,9 @@ void kva_draft_clear(struct kva_draft *d)
     d->text.len = 0;
     d->n_units = d->n_planted = d->n_entries = d->n_keep_out = d->n_steps = 0;
     d->hay = d->example = (struct kva_slice){0, 0};
+    kva_arena_reset(&d->ranges);
+    d->begin = d->end = NULL;
+    d->n_tokens = 0;
 }
 
 static enum kva_status reserve(void **list, size_t *cap, size_t need, size_t size,

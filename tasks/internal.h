@@ -90,6 +90,7 @@ struct kva_plant {
 struct kva_entry {
     struct kva_slice at, word; /* bytes in the context: the whole entry, the word in it */
     int answer;                /* number of the answer word it carries, or -1 */
+    size_t number; /* of its word, in the order in which words are drawn: for the fit */
 };
 struct kva_draft {
     struct kva_buf text;
@@ -107,6 +108,10 @@ struct kva_draft {
     size_t n_steps, cap_steps;
     struct kva_slice
         example; /* the worked example in the context (span X0); empty: none */
+    /* byte ranges of the text's tokens where the fit has left them; NULL: not known */
+    int32_t *begin, *end;
+    size_t n_tokens;
+    struct kva_arena ranges; /* their memory */
 };
 void kva_draft_init(struct kva_draft *d);
 void kva_draft_release(struct kva_draft *d);
@@ -149,14 +154,21 @@ struct kva_fit {
     const struct kva_feed *feed; /* NULL: the model's template */
     int limit, max_new_tokens;   /* tokens */
     size_t n_max;                /* units; at least 1 */
-    /* Writes the whole context with n >= 1 units into d (cleared before). */
+    /* Writes the whole context with n >= 1 units into d (cleared before). The more units
+     * the more tokens. */
     enum kva_status (*build)(void *ctx, size_t n, struct kva_draft *d,
                              struct kva_error *err);
+    /* Lists of words: how many entries word `number` has in a list of n units. NULL:
+     * unit i (d->step or d->unit) is there when i < n. */
+    size_t (*repeats)(const void *ctx, size_t n, size_t number);
     void *ctx;
     /* out */
     size_t n_units, n_context, n_question;
-    int n_counts; /* calls of the tokenizer */
+    int n_counts;   /* calls of the tokenizer */
+    size_t n_bytes; /* of contexts it was given */
 };
+/* The draft comes back with the ranges of its tokens. KVA_EINVALID when one unit is too
+ * much. */
 enum kva_status kva_fit_draft(struct kva_fit *fit, const struct kva_tok_api *tok,
                               struct kva_draft *d, struct kva_error *err);
 

@@ -76,6 +76,7 @@ static inline void assert_range(size_t a, size_t b, size_t want_a, size_t want_b
  * and the first `lead` tokens are a chat prefix. */
 struct pairs {
     int lead, calls;
+    size_t bytes; /* of contexts, over all calls */
 };
 
 static inline size_t pairs_scan(const char *s, size_t n, int32_t *begin, int32_t *end)
@@ -106,6 +107,7 @@ static inline enum kva_status pairs_count(void *ctx, const struct kva_feed *feed
     (void)err;
     (void)feed;
     p->calls++;
+    p->bytes += n;
     *n_context = (size_t)p->lead + pairs_scan(context, n, NULL, NULL);
     *n_question = 5 + pairs_scan(question, strlen(question), NULL, NULL) +
                   pairs_scan(answer_prefix, strlen(answer_prefix), NULL, NULL);
@@ -123,6 +125,8 @@ static inline enum kva_status pairs_ranges(void *ctx, const struct kva_feed *fee
 
     (void)err;
     (void)feed;
+    p->calls++;
+    p->bytes += n;
     *begin = kva_arena_alloc(arena, n + lead, sizeof **begin);
     *end = kva_arena_alloc(arena, n + lead, sizeof **end);
     assert_non_null(*begin);
