@@ -39,7 +39,7 @@ struct kva_words {
     char *text;        /* the list's bytes with NULs */
     const char **word; /* distinct, stripped, sorted by byte */
     size_t n;
-    char sha256[65]; /* of the file */
+    char sha256[65]; /* of the file, or of several behind each other */
 };
 struct kva_lexicon {
     const char *version; /* "2.2.0", "3.0.0" */
@@ -48,6 +48,10 @@ struct kva_lexicon {
 enum kva_status kva_lexicon_open(struct kva_lexicon *lex, const char *version,
                                  const char *data_dir, struct kva_error *err);
 void kva_lexicon_release(struct kva_lexicon *lex);
+/* The words of cwe: nouns, adjectives and verbs in one list. */
+enum kva_status kva_vocabulary_open(struct kva_words *w, const char *version,
+                                    const char *data_dir, struct kva_error *err);
+void kva_words_release(struct kva_words *w);
 
 /* ---- split.c: sentences ---- */
 

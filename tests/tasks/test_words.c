@@ -59,11 +59,29 @@ static void another_version_is_refused_by_name(void **state)
         "EINVALID: word lists \"2.3.0\": known are 2.2.0 and 3.0.0");
 }
 
+static void the_vocabulary_joins_three_lists(void **state)
+{
+    struct kva_words w;
+    struct kva_error err = {0};
+
+    (void)state;
+    assert_int_equal(kva_vocabulary_open(&w, "2.2.0", NULL, &err), KVA_OK);
+    assert_int_equal(w.n, 8169);
+    for (size_t i = 1; i < w.n; i++)
+        assert_true(strcmp(w.word[i - 1], w.word[i]) < 0);
+    kva_words_release(&w);
+    assert_int_equal(kva_vocabulary_open(&w, "3.0.0", NULL, &err), KVA_OK);
+    assert_int_equal(w.n, 8166);
+    kva_words_release(&w);
+    assert_int_equal(kva_vocabulary_open(&w, "1", NULL, &err), KVA_EINVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(lists_have_the_published_sizes),
         TEST(words_are_sorted_distinct_and_stripped),
+        TEST(the_vocabulary_joins_three_lists),
         TEST(another_version_is_refused_by_name),
     };
 
