@@ -20,6 +20,8 @@ enum kva_post {
                                 */
     KVA_POST_NO_CONTROL        /* bytes 0x00-0x1f deleted (kvpress's RULER) */
 };
+/* By enum kva_post: "none", "first_line", ...; NULL-terminated. */
+extern const char *const kva_post_names[];
 
 struct kva_metric_in {
     const char *prediction; /* n bytes, then a NUL; meant to be UTF-8: invalid bytes count
@@ -34,8 +36,8 @@ struct kva_metric_in {
 };
 struct kva_metric_out {
     double score;    /* [0, 1] */
-    const char *how; /* how the answer was found: "boxed", "phrase", "number", "none";
-                      * NULL where nothing is extracted */
+    const char *how; /* how the answer was found: "boxed", "phrase", "number", "line",
+                      * "none"; NULL where nothing is extracted */
     struct kva_buf *extracted; /* in: initialised, or NULL when not wanted. Receives what
                                 * was read out of the output, where the metric does so */
 };

@@ -5,6 +5,9 @@
 
 #include <string.h>
 
+const char *const kva_post_names[] = {
+    "none", "first_line", "strip", "strip_first_line", "no_control", NULL};
+
 enum kva_status kva_post_apply(enum kva_post post, const char *text, size_t n,
                                struct kva_buf *out, struct kva_error *err)
 {

@@ -276,8 +276,6 @@ enum kva_status kva_task_finish(const struct kva_task *task,
 enum kva_status kva_task_bad_param(const struct kva_task_request *req, const char *key,
                                    const char *const *known, struct kva_error *err);
 
-/* By enum kva_post, as records write them; NULL-terminated. */
-extern const char *const kva_post_names[];
 /* A value of Jansson (json_t) as text, appended; check the buffer's status. json_dumps()
  * is not used: where memory ends while it writes, it leaves out a key and succeeds. */
 void kva_task_dump(const void *json, size_t flags, struct kva_buf *out);

@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const kva_post_names[] = {
-    "none", "first_line", "strip", "strip_first_line", "no_control", NULL};
-
 static void put(bool *bad, json_t *o, const char *key, json_t *value)
 {
     *bad = json_object_set_new(o, key, value) != 0 || *bad;
