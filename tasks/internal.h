@@ -236,6 +236,7 @@ struct kva_family {
     int (*describe)(const struct kva_task *task, void *gen, void *source);
 };
 extern const struct kva_family kva_family_niah, kva_family_vt, kva_family_jsonl;
+extern const struct kva_family kva_family_longbench, kva_family_longbench_v2;
 
 struct kva_task {
     const struct kva_task_desc *desc;

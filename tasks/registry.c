@@ -53,7 +53,21 @@ const struct kva_task_desc *kva_tasks(size_t *n)
     return descs;
 }
 
+/* Sets of LongBench that no English rule may score. */
+static const char *const chinese[] = {"longbench/multifieldqa_zh",
+                                      "longbench/dureader",
+                                      "longbench/vcsum",
+                                      "longbench/lsht",
+                                      "longbench/passage_retrieval_zh",
+                                      NULL};
+
 /* ---- the text ---- */
+
+/* Records have the length they have: without @L nothing is fitted or cut. */
+static bool has_records(const char *suite)
+{
+    return strcmp(suite, "longbench") == 0 || strcmp(suite, "math") == 0;
+}
 
 static enum kva_status find_desc(const char *word, const char *text,
                                  struct kva_task_request *req, size_t *index,
@@ -75,6 +89,12 @@ static enum kva_status find_desc(const char *word, const char *text,
     for (size_t i = 0; later[i]; i++)
         if (strcmp(later[i], word) == 0)
             return KVA_FAIL(err, KVA_EINVALID, "task %s is not built yet", word);
+    for (size_t i = 0; chinese[i]; i++)
+        if (strcmp(chinese[i], word) == 0)
+            return KVA_FAIL(err, KVA_EINVALID,
+                            "task %s is Chinese: its official score cuts words with "
+                            "jieba, which this program does not have",
+                            word);
     near = kva_nearest(word, known);
     if (near)
         return KVA_FAIL(err, KVA_EINVALID, "unknown task \"%s\"; did you mean %s?", text,
@@ -141,6 +161,8 @@ static enum kva_status parse(char *copy, struct kva_task_request *req, size_t *i
     if (colon)
         *colon++ = '\0';
     KVA_TRY(find_desc(copy, req->text, req, index, err));
+    if (!at && has_records(req->desc->suite))
+        req->limit = 0;
     return colon ? parse_params(colon, req, err) : KVA_OK;
 }
 

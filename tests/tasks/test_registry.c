@@ -16,7 +16,7 @@ static void every_task_is_well_formed_and_opens(void **state)
         char text[64];
         struct kva_task *task;
 
-        assert_int_equal(strspn(d[i].name, "abcdefghijklmnopqrstuvwxyz0123456789_"),
+        assert_int_equal(strspn(d[i].name, "abcdefghijklmnopqrstuvwxyz0123456789_-"),
                          strlen(d[i].name));
         assert_in_range(strlen(d[i].summary), 1, 72);
         assert_true(strlen(d[i].source) > 0);
@@ -25,8 +25,9 @@ static void every_task_is_well_formed_and_opens(void **state)
         for (size_t j = 0; j < i; j++)
             assert_true(strcmp(d[i].name, d[j].name) != 0 ||
                         strcmp(d[i].suite, d[j].suite) != 0);
-        if (strcmp(d[i].suite, "jsonl") == 0)
-            continue;
+        if (strcmp(d[i].suite, "jsonl") == 0 || strcmp(d[i].suite, "longbench") == 0 ||
+            strcmp(d[i].suite, "math") == 0)
+            continue; /* they need the user's files */
         snprintf(text, sizeof text, "%s/%s", d[i].suite, d[i].name);
         task = open_task(text);
         assert_string_equal(kva_task_info(task)->suite, d[i].suite);
