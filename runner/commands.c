@@ -60,7 +60,20 @@ static const struct kva_command COMMANDS[] = {
     {"audit", "SUITE", "claimed bytes against held bytes", NULL, 0, no_options, NULL},
     {"analyze", "KIND SUITE", "geometry, ablation, ceiling, oracle", NULL, 0, no_options,
      NULL},
-    {"score", "METRIC FILE", "metric of given predictions", NULL, 0, no_options, NULL},
+    {"score", "METRIC FILE", "score given predictions with a metric",
+     "FILE (- is standard input) holds one JSON object a line: \"prediction\", "
+     "\"answers\" (a "
+     "list, or one text), and where they apply \"all_classes\", \"dataset\", \"id\" and "
+     "\"_id\". The names \"pred\" and \"outputs\" of official result files are "
+     "understood.\n\n"
+     "Each line is answered by one with its score from 0 to 1; mean, interval and count "
+     "go to "
+     "standard error. A line that cannot be scored is named, answered with \"error\", "
+     "and "
+     "makes "
+     "the exit code 2; the others are scored. With --json standard output is the summary "
+     "alone.",
+     1, kva_cmd_score_options, kva_cmd_score},
     {"merge", "OUT IN...", "join databases of several machines", NULL, 0, no_options,
      NULL},
 };
