@@ -4,20 +4,51 @@
 
 #include <string.h>
 
+static void init(struct kva_needle_texts *t)
+{
+    kva_buf_init(&t->instruction, 0);
+    kva_buf_init(&t->question, 0);
+    kva_buf_init(&t->prefix, 0);
+    kva_buf_init(&t->needle, 0);
+}
+
+static enum kva_status seal(struct kva_needle_texts *t, struct kva_error *err)
+{
+    const struct kva_buf *const all[] = {&t->instruction, &t->question, &t->prefix,
+                                         &t->needle};
+    struct kva_sha256 h;
+    uint8_t digest[32];
+
+    kva_sha256_init(&h);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        KVA_TRY(kva_buf_status(all[i], err));
+        kva_sha256_add(&h, all[i]->data, all[i]->len + 1);
+    }
+    kva_sha256_add(&h, kva_noise_line, strlen(kva_noise_line));
+    kva_sha256_end(&h, digest);
+    kva_hex(digest, sizeof digest, t->sha256);
+    return KVA_OK;
+}
+
+enum kva_status kva_needle_texts_set(struct kva_needle_texts *t, const char *instruction,
+                                     const char *question, const char *prefix,
+                                     const char *needle, struct kva_error *err)
+{
+    init(t);
+    kva_buf_puts(&t->instruction, instruction);
+    kva_buf_puts(&t->question, question);
+    kva_buf_puts(&t->prefix, prefix);
+    kva_buf_puts(&t->needle, needle);
+    return seal(t, err);
+}
+
 enum kva_status kva_needle_texts_make(struct kva_needle_texts *t, bool uuids,
                                       bool singular, bool needle_prefix,
                                       struct kva_error *err)
 {
     const char *many = uuids ? "uuids" : "numbers", *one = uuids ? "uuid" : "number";
-    struct kva_sha256 h;
-    uint8_t digest[32];
-    const struct kva_buf *const all[] = {&t->instruction, &t->question, &t->prefix,
-                                         &t->needle};
 
-    kva_buf_init(&t->instruction, 0);
-    kva_buf_init(&t->question, 0);
-    kva_buf_init(&t->prefix, 0);
-    kva_buf_init(&t->needle, 0);
+    init(t);
     if (singular) {
         kva_buf_printf(
             &t->instruction,
@@ -51,15 +82,7 @@ enum kva_status kva_needle_texts_make(struct kva_needle_texts *t, bool uuids,
     }
     kva_buf_printf(&t->needle, "One of the special magic %s for {key} is: {value}.",
                    many);
-    kva_sha256_init(&h);
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        KVA_TRY(kva_buf_status(all[i], err));
-        kva_sha256_add(&h, all[i]->data, all[i]->len + 1);
-    }
-    kva_sha256_add(&h, kva_noise_line, strlen(kva_noise_line));
-    kva_sha256_end(&h, digest);
-    kva_hex(digest, sizeof digest, t->sha256);
-    return KVA_OK;
+    return seal(t, err);
 }
 
 void kva_needle_texts_release(struct kva_needle_texts *t)
@@ -74,16 +97,21 @@ bool kva_needle_plant(const struct kva_needle_texts *t, const char *key,
                       const char *value, struct kva_arena *arena, struct kva_plant *plant)
 {
     const char *at = strstr(t->needle.data, "{key}");
-    const char *text = kva_template_fill(arena, t->needle.data, "{key}", key);
+    const char *text = kva_template_fill(arena, t->needle.data, "{key}", key), *at_value;
+    size_t value_at;
 
-    text = text ? kva_template_fill(arena, text, "{value}", value) : NULL;
+    at_value = text ? strstr(text, "{value}") : NULL;
+    value_at = at_value ? (size_t)(at_value - text) : 0;
+    text = at_value ? kva_template_fill(arena, text, "{value}", value) : NULL;
     if (!text)
         return false;
     *plant = (struct kva_plant){.text = text, .role = "needle"};
-    plant->key.b0 = (size_t)(at - t->needle.data);
-    plant->key.b1 = plant->key.b0 + strlen(key);
-    plant->value.b1 = strlen(text) - 1; /* the full stop */
-    plant->value.b0 = plant->value.b1 - strlen(value);
+    if (at) {
+        plant->key.b0 = (size_t)(at - t->needle.data);
+        plant->key.b1 = plant->key.b0 + strlen(key);
+    }
+    plant->value.b0 = value_at;
+    plant->value.b1 = value_at + strlen(value);
     return true;
 }
 
@@ -116,16 +144,56 @@ const char *kva_number_draw(int digits, struct kva_rng *rng, struct kva_arena *a
                             (unsigned long long)(first + kva_rng_below(rng, 9 * first)));
 }
 
+void kva_uuid_write(struct kva_rng *rng, char out[KVA_UUID])
+{
+    static const char hex[] = "0123456789abcdef";
+    uint64_t half[2];
+    int n = 0;
+
+    half[0] = (kva_rng_next(rng) & ~0xf000ULL) | 0x4000ULL;
+    half[1] = (kva_rng_next(rng) & ~(0xc000ULL << 48)) | (0x8000ULL << 48);
+    for (int i = 0; i < 32; i++) {
+        if (i == 8 || i == 12 || i == 16 || i == 20)
+            out[n++] = '-';
+        out[n++] = hex[half[i / 16] >> (60 - 4 * (i % 16)) & 15];
+    }
+}
+
 const char *kva_uuid_draw(struct kva_rng *rng, struct kva_arena *arena)
 {
-    uint64_t hi = kva_rng_next(rng), lo = kva_rng_next(rng);
+    char text[KVA_UUID];
 
-    hi = (hi & ~0xf000ULL) | 0x4000ULL;
-    lo = (lo & ~(0xc000ULL << 48)) | (0x8000ULL << 48);
-    return kva_arena_printf(
-        arena, "%08llx-%04llx-%04llx-%04llx-%012llx", (unsigned long long)(hi >> 32),
-        (unsigned long long)(hi >> 16 & 0xffff), (unsigned long long)(hi & 0xffff),
-        (unsigned long long)(lo >> 48), (unsigned long long)(lo & 0xffffffffffffULL));
+    kva_uuid_write(rng, text);
+    return kva_arena_strndup(arena, text, sizeof text);
+}
+
+void kva_order_pick(struct kva_rng *rng, int *order, int n, int first)
+{
+    for (int i = 0; i < n; i++)
+        order[i] = i;
+    for (int i = 0; i < first; i++) {
+        int j = i + (int)kva_task_choose(rng, (uint64_t)(n - i)), t = order[i];
+
+        order[i] = order[j];
+        order[j] = t;
+    }
+}
+
+void kva_order_draw(struct kva_rng *rng, int *order, int n)
+{
+    for (int i = 0; i < n; i++)
+        order[i] = i;
+    for (int i = n - 1; i > 0; i--) {
+        int j = (int)kva_rng_below(rng, (uint64_t)i + 1), t = order[i];
+
+        order[i] = order[j];
+        order[j] = t;
+    }
+}
+
+double kva_place_draw(struct kva_rng *rng, int idx, int j, int m)
+{
+    return ((idx % 10 + j * (10 / m)) % 10 + kva_rng_unit(rng)) / 10;
 }
 
 uint64_t kva_power10(int n)

@@ -5,14 +5,19 @@
 
 #include "tasks/internal.h"
 
-/* RULER's NIAH templates (scripts/data/synthetic/constants.py) with {query}, {key} and
- * {value}, cut as kvpress does: the question keeps the blank before the answer prefix. */
+/* Templates with {query} (question, prefix), {key} and {value} (needle); RULER's are
+ * those of scripts/data/synthetic/constants.py, cut as kvpress does: the question keeps
+ * the blank before the answer prefix. */
 struct kva_needle_texts {
     struct kva_buf instruction, question, prefix, needle;
     char sha256[65]; /* of all templates and the noise line */
 };
-/* `singular`: one answer is asked for. needle_prefix: the answer begins as the needle
- * does. Release also after a failure. */
+/* Templates of any kind. Release also after a failure. */
+enum kva_status kva_needle_texts_set(struct kva_needle_texts *t, const char *instruction,
+                                     const char *question, const char *prefix,
+                                     const char *needle, struct kva_error *err);
+/* RULER's. `singular`: one answer is asked for. needle_prefix: the answer begins as the
+ * needle does. Release also after a failure. */
 enum kva_status kva_needle_texts_make(struct kva_needle_texts *t, bool uuids,
                                       bool singular, bool needle_prefix,
                                       struct kva_error *err);
@@ -28,8 +33,16 @@ const char *kva_template_fill(struct kva_arena *arena, const char *tmpl, const c
 const char *kva_key_draw(const struct kva_lexicon *lexicon, struct kva_rng *rng,
                          struct kva_arena *arena); /* "adjective-noun" */
 const char *kva_number_draw(int digits, struct kva_rng *rng, struct kva_arena *arena);
+enum { KVA_UUID = 36 };
+void kva_uuid_write(struct kva_rng *rng, char out[KVA_UUID]); /* two draws, no NUL */
 const char *kva_uuid_draw(struct kva_rng *rng, struct kva_arena *arena); /* version 4 */
 uint64_t kva_power10(int n);
+/* A drawn order of 0 .. n-1; with `first`, only that many places are drawn and the rest
+ * follows as it is left. */
+void kva_order_draw(struct kva_rng *rng, int *order, int n);
+void kva_order_pick(struct kva_rng *rng, int *order, int n, int first);
+/* Place of needle j of m in [0, 1): depth deciles are balanced over idx. */
+double kva_place_draw(struct kva_rng *rng, int idx, int j, int m);
 bool kva_text_listed(const char *const *list, size_t n, const char *text);
 
 /* Units for kva_draft_place: the noise line; the sentences of an essay from `start` on,
