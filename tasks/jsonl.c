@@ -4,10 +4,14 @@
  * Needed: answers, and context with question, or the exact token ids context_ids with
  * question_ids. Optional: answer_prefix, metric (match_all), max_new_tokens (64), gold,
  * spans, and what record.c writes beside them: more_metrics, classes, post, decoys, feed,
- * stops, labels and their like. The other fields of a generated record are read over; a
- * key that is no such field is an error, since it is most often a misspelt one. Blank
- * lines are skipped. The whole file is checked when it is opened; a record is parsed
- * again when its item is asked for, so that only the file's bytes stay in memory. */
+ * stops, labels and their like. A record with "turns" is several samples on one context:
+ * each turn has its own question and answers, may set anything else that is no part of
+ * the context (what it does not set is the record's), and its "spans" name the evidence
+ * it asks for, by id or by the id before the full stop. The other fields of a generated
+ * record are read over; a key that is no such field is an error, since it is most often a
+ * misspelt one. Blank lines are skipped. The whole file is checked when it is opened; a
+ * record is parsed again when its item is asked for, so that only the file's bytes stay
+ * in memory. */
 #include "tasks/internal.h"
 #include "metrics/metric.h"
 
@@ -23,10 +27,16 @@ struct line {
     size_t b0, b1;
     int number; /* from 1 */
 };
+struct sample {
+    size_t line;
+    int turn;
+};
 struct jsonl {
     struct kva_buf path, file;
     struct line *line;
     size_t n_lines, cap;
+    struct sample *sample;
+    size_t n_samples, cap_samples;
     char sha256[65];
     int max_new_tokens; /* of the options; 0: the record's */
 };
@@ -35,6 +45,7 @@ struct jsonl {
 struct place {
     const struct jsonl *s;
     int line;
+    int turn; /* from 1; 0: the record itself */
 };
 static enum kva_status complain(const struct place *at, struct kva_error *err,
                                 const char *format, ...)
@@ -48,6 +59,9 @@ static enum kva_status complain(const struct place *at, struct kva_error *err,
     va_start(ap, format);
     vsnprintf(reason, sizeof reason, format, ap);
     va_end(ap);
+    if (at->turn > 0)
+        return KVA_FAIL(err, KVA_EFORMAT, "%s:%d: turn %d: %s", at->s->path.data,
+                        at->line, at->turn, reason);
     return KVA_FAIL(err, KVA_EFORMAT, "%s:%d: %s", at->s->path.data, at->line, reason);
 }
 
@@ -94,6 +108,14 @@ static const char *const record_keys[] = {"schema",
                                           "no_haystack",
                                           "was_cut",
                                           NULL};
+static const char *const turn_keys[] = {
+    "question",       "question_ids", "answer_prefix", "answers", "gold",
+    "metric",         "more_metrics", "classes",       "post",    "guess_floor",
+    "decoys",         "stops",        "eos_text",      "min_one", "loop_guard",
+    "max_new_tokens", "max_total",    "labels",        "spans",   NULL};
+/* what a record with turns leaves to them */
+static const char *const asking_keys[] = {"question", "question_ids", "answers",
+                                          "gold",     "turn",         NULL};
 static const char *const span_keys[] = {"id",     "kind", "role",  "queried", "match",
                                         "level",  "byte", "tok",   "payload", "depth",
                                         "bucket", "dtok", "guard", NULL};
@@ -365,7 +387,48 @@ static int compare_ids(const void *a, const void *b)
     return strcmp(((const struct kva_span *)a)->id, ((const struct kva_span *)b)->id);
 }
 
-static enum kva_status get_spans(const struct place *at, json_t *record,
+/* Whether the id of a list is the span's or, up to its full stop, that of its parts. */
+static bool names_span(const char *id, const char *of)
+{
+    size_t n = strlen(id);
+
+    return strncmp(id, of, n) == 0 && (of[n] == '\0' || of[n] == '.');
+}
+
+/* The evidence that a turn asks for. */
+static enum kva_status mark_queried(const struct place *at, json_t *ids,
+                                    struct kva_span *spans, int n_spans,
+                                    struct kva_error *err)
+{
+    json_t *x;
+    size_t i;
+
+    if (!ids)
+        return KVA_OK;
+    if (!json_is_array(ids))
+        return complain(at, err, "\"spans\" is not a list of ids");
+    for (int k = 0; k < n_spans; k++)
+        spans[k].queried = false;
+    json_array_foreach(ids, i, x)
+    {
+        const char *id = json_is_string(x) ? json_string_value(x) : "";
+        bool found = false;
+
+        for (int k = 0; k < n_spans; k++) {
+            const char *of = spans[k].kind == 'P' ? spans[k].match : spans[k].id;
+
+            if ((spans[k].kind != 'E' && spans[k].kind != 'P') || !names_span(id, of))
+                continue;
+            spans[k].queried = found = true;
+        }
+        if (!found)
+            return complain(at, err, "spans[%zu] is no E span of the record", i);
+    }
+    return KVA_OK;
+}
+
+/* asked: ids of the evidence that the turn asks for, or NULL. */
+static enum kva_status get_spans(const struct place *at, json_t *record, json_t *asked,
                                  struct kva_arena *arena, struct kva_item *item,
                                  struct kva_error *err)
 {
@@ -374,7 +437,7 @@ static enum kva_status get_spans(const struct place *at, json_t *record,
     size_t i, most = 0;
 
     if (!list)
-        return KVA_OK;
+        return mark_queried(at, asked, NULL, 0, err);
     if (!json_is_array(list))
         return complain(at, err, "\"spans\" is not a list");
     json_array_foreach(list, i, o) most += 1 + json_array_size(member(o, "payload"));
@@ -383,6 +446,7 @@ static enum kva_status get_spans(const struct place *at, json_t *record,
     if (!spans || !sorted)
         return no_memory(at, err);
     json_array_foreach(list, i, o) KVA_TRY(get_span(at, o, arena, item, spans, err));
+    KVA_TRY(mark_queried(at, asked, spans, item->n_spans, err));
     item->spans = spans;
     memcpy(sorted, spans, (size_t)item->n_spans * sizeof *sorted);
     qsort(sorted, (size_t)item->n_spans, sizeof *sorted, compare_ids);
@@ -513,8 +577,6 @@ static enum kva_status get_rest(const struct place *at, json_t *o,
                                 struct kva_arena *arena, struct kva_item *item,
                                 struct kva_error *err)
 {
-    if (member(o, "turns"))
-        return complain(at, err, "several turns are not built yet");
     KVA_TRY(get_texts(at, o, "answers", arena, &item->answers, &item->n_answers, err));
     if (item->n_answers == 0)
         return complain(at, err, "\"answers\" is not a list with at least one text");
@@ -532,34 +594,85 @@ static enum kva_status get_rest(const struct place *at, json_t *o,
     return item->gold ? KVA_OK : no_memory(at, err);
 }
 
-static enum kva_status read_record(const struct jsonl *s, const struct line *line,
-                                   struct kva_arena *arena, struct kva_item *item,
-                                   struct kva_error *err)
+/* The record with one of its turns in place of the list, *merged to be released; the
+ * record itself where it has none. */
+static enum kva_status merge_turn(struct place *at, json_t *record, int turn,
+                                  json_t **merged, json_t **asked, int *n_turns,
+                                  struct kva_error *err)
 {
-    struct place at = {s, line->number};
+    json_t *turns = member(record, "turns"), *x, *value;
+    const char *key;
+    int bad = 0;
+
+    *n_turns = 1;
+    *asked = NULL;
+    *merged = turns ? NULL : json_incref(record);
+    if (!turns)
+        return KVA_OK;
+    if (!json_is_array(turns) || json_array_size(turns) == 0 ||
+        json_array_size(turns) > TEXTS_MAX)
+        return complain(at, err, "\"turns\" is not a list with at least one turn");
+    *n_turns = (int)json_array_size(turns);
+    for (int i = 0; asking_keys[i]; i++)
+        if (member(record, asking_keys[i]))
+            return complain(at, err, "\"%s\" stands in the turns, not beside them",
+                            asking_keys[i]);
+    at->turn = turn + 1;
+    x = json_array_get(turns, (size_t)turn);
+    if (!json_is_object(x))
+        return complain(at, err, "not an object");
+    KVA_TRY(check_keys(at, x, "", turn_keys, err));
+    *asked = member(x, "spans");
+    *merged = json_copy(record);
+    if (!*merged)
+        return no_memory(at, err);
+    json_object_del(*merged, "turns");
+    json_object_foreach(x, key, value)
+    {
+        if (value != *asked)
+            bad |= json_object_set(*merged, key, value);
+    }
+    return bad ? no_memory(at, err) : KVA_OK;
+}
+
+static enum kva_status parse(const struct place *at, const struct line *line, json_t **o,
+                             struct kva_error *err)
+{
     json_error_t why;
-    json_t *o;
+
+    *o = json_loadb(at->s->file.data + line->b0, line->b1 - line->b0,
+                    JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+    /* Jansson leaves no message when its allocations fail */
+    if (!*o && (!why.text[0] || json_error_code(&why) == json_error_out_of_memory))
+        return no_memory(at, err);
+    if (!*o)
+        return complain(at, err, "%s (byte %d)", why.text, why.position);
+    return json_is_object(*o) ? KVA_OK : complain(at, err, "not a JSON object");
+}
+
+/* *n_turns: how many samples the record is. */
+static enum kva_status read_record(const struct jsonl *s, struct sample sample,
+                                   struct kva_arena *arena, struct kva_item *item,
+                                   int *n_turns, struct kva_error *err)
+{
+    const struct line *line = &s->line[sample.line];
+    struct place at = {.s = s, .line = line->number};
+    json_t *record = NULL, *o = NULL, *asked;
     enum kva_status rc;
 
-    o = json_loadb(s->file.data + line->b0, line->b1 - line->b0,
-                   JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
-    /* Jansson leaves no message when its allocations fail */
-    if (!o && (!why.text[0] || json_error_code(&why) == json_error_out_of_memory))
-        return no_memory(&at, err);
-    if (!o)
-        return complain(&at, err, "%s (byte %d)", why.text, why.position);
-    if (!json_is_object(o)) {
-        rc = complain(&at, err, "not a JSON object");
-        goto out;
-    }
-    KVA_GO(check_keys(&at, o, "", record_keys, err));
+    KVA_GO(parse(&at, line, &record, err));
+    KVA_GO(check_keys(&at, record, "", record_keys, err));
+    KVA_GO(merge_turn(&at, record, sample.turn, &o, &asked, n_turns, err));
     KVA_GO(get_prompt(&at, o, arena, item, err));
     KVA_GO(get_rest(&at, o, arena, item, err));
-    KVA_GO(get_spans(&at, o, arena, item, err));
+    KVA_GO(get_spans(&at, o, asked, arena, item, err));
+    if (at.turn > 0)
+        item->turn = sample.turn;
     if (s->max_new_tokens)
         item->max_new_tokens = s->max_new_tokens;
 out:
     json_decref(o);
+    json_decref(record);
     return rc;
 }
 
@@ -619,36 +732,65 @@ static double needle_depth(const struct kva_item *item)
     return n == 1 ? depth : -1;
 }
 
-/* Reads every record once: what holds for all of them goes into the task's description.
- */
+static enum kva_status add_sample(struct jsonl *s, struct sample sample,
+                                  struct kva_error *err)
+{
+    if (s->n_samples == s->cap_samples) {
+        size_t cap = s->cap_samples ? 2 * s->cap_samples : 64;
+        struct sample *grown = kva_realloc(s->sample, cap, sizeof *grown);
+
+        if (!grown)
+            return KVA_FAIL(err, KVA_ENOMEM, "%s: out of memory", s->path.data);
+        s->sample = grown;
+        s->cap_samples = cap;
+    }
+    s->sample[s->n_samples++] = sample;
+    return KVA_OK;
+}
+
+/* What holds for all samples goes into the task's description. */
+static enum kva_status check_sample(struct kva_task_info *info, const struct place *at,
+                                    bool first, const struct kva_item *item,
+                                    struct kva_error *err)
+{
+    if (first)
+        info->metric = kva_metric_find(item->metric)->name;
+    if (strcmp(info->metric, item->metric) != 0)
+        return complain(at, err, "metric %s, but the first record has %s", item->metric,
+                        info->metric);
+    if (item->n_answers > 1 && strcmp(item->metric, "match_part") != 0)
+        info->binary = false;
+    if (needle_depth(item) < 0)
+        info->has_depth = false;
+    if (item->max_new_tokens > info->max_new_tokens)
+        info->max_new_tokens = item->max_new_tokens;
+    return KVA_OK;
+}
+
+/* Reads every record once, with all its turns. */
 static enum kva_status check_records(struct kva_task *task, struct jsonl *s,
                                      struct kva_error *err)
 {
     struct kva_arena arena;
     enum kva_status rc = KVA_OK;
+    int n_turns;
 
     kva_arena_init(&arena);
     task->info.binary = task->info.has_depth = true;
     task->info.max_new_tokens = 1;
     for (size_t i = 0; i < s->n_lines; i++) {
-        struct kva_item item = {0};
-        const struct place at = {s, s->line[i].number};
+        for (int t = n_turns = 0; t == 0 || t < n_turns; t++) {
+            struct place at = {.s = s, .line = s->line[i].number};
+            struct sample sample = {i, t};
+            struct kva_item item = {0};
 
-        KVA_GO(read_record(s, &s->line[i], &arena, &item, err));
-        if (i == 0)
-            task->info.metric = kva_metric_find(item.metric)->name;
-        if (strcmp(task->info.metric, item.metric) != 0) {
-            rc = complain(&at, err, "metric %s, but the first record has %s", item.metric,
-                          task->info.metric);
-            goto out;
+            KVA_GO(read_record(s, sample, &arena, &item, &n_turns, err));
+            at.turn = n_turns > 1 ? t + 1 : 0;
+            KVA_GO(check_sample(&task->info, &at, s->n_samples == 0, &item, err));
+            KVA_GO(add_sample(s, sample, err));
+            kva_arena_reset(&arena);
         }
-        if (item.n_answers > 1 && strcmp(item.metric, "match_part") != 0)
-            task->info.binary = false;
-        if (needle_depth(&item) < 0)
-            task->info.has_depth = false;
-        if (item.max_new_tokens > task->info.max_new_tokens)
-            task->info.max_new_tokens = item.max_new_tokens;
-        kva_arena_reset(&arena);
+        task->info.turns = i == 0 || n_turns == task->info.turns ? n_turns : 1;
     }
 out:
     kva_arena_release(&arena);
@@ -683,7 +825,7 @@ static enum kva_status jsonl_open(struct kva_task *task,
     KVA_TRY(find_lines(s, err));
     KVA_TRY(check_records(task, s, err));
     task->info.domain = "user";
-    task->info.n_available = (int64_t)s->n_lines;
+    task->info.n_available = (int64_t)s->n_samples;
     return KVA_OK;
 }
 
@@ -694,6 +836,7 @@ static void jsonl_close(void *state)
     kva_buf_release(&s->path);
     kva_buf_release(&s->file);
     free(s->line);
+    free(s->sample);
     free(s);
 }
 
@@ -702,8 +845,9 @@ static enum kva_status jsonl_item(const struct kva_task *task, int idx,
                                   struct kva_item *item, struct kva_error *err)
 {
     const struct jsonl *s = task->state;
+    int n_turns;
 
-    KVA_TRY(read_record(s, &s->line[idx], arena, item, err));
+    KVA_TRY(read_record(s, s->sample[idx], arena, item, &n_turns, err));
     if (item->context_ids) {
         item->n_context = item->n_context_ids;
         item->n_question = item->n_question_ids;

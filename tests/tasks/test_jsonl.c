@@ -105,9 +105,13 @@ static void token_ids_stand_in_place_of_text(void **state)
 
 static void generated_records_are_read_back_as_they_were(void **state)
 {
-    static const char *const text[] = {"ruler/niah_multikey_1@700", "ruler/vt@900",
+    static const char *const text[] = {"ruler/niah_multikey_1@700",
+                                       "ruler/vt@900",
                                        "niah/needle:haystack=noise,values=2@600",
-                                       "ruler/niah_single_2@512"};
+                                       "ruler/niah_single_2@512",
+                                       "mt/kv@300",
+                                       "mt/many_shot@300",
+                                       "mt/find@100"};
 
     (void)state;
     for (size_t t = 0; t < sizeof text / sizeof text[0]; t++) {
@@ -217,6 +221,74 @@ static void a_record_with_every_member_is_read_back_as_it_was(void **state)
     kva_task_close(task);
 }
 
+static void every_turn_of_a_record_is_a_sample_on_its_context(void **state)
+{
+    struct kva_task *task = open_lines(
+        "{\"context\":\"one 11 two 22 three 33\",\"metric\":\"match_part\","
+        "\"max_new_tokens\":5,\"turns\":["
+        "{\"question\":\"one?\",\"answers\":[\"11\"],\"spans\":[\"E0\"]},"
+        "{\"question\":\"two?\",\"answers\":[\"22\"],\"answer_prefix\":\"It is \","
+        "\"max_new_tokens\":7,\"spans\":[\"E1\"]},"
+        "{\"question\":\"all?\",\"answers\":[\"33\"],\"spans\":[\"E0\",\"E1\"]}],"
+        "\"spans\":[{\"id\":\"E0\",\"kind\":\"E\",\"byte\":[0,6],\"payload\":"
+        "[{\"what\":\"value\",\"byte\":[4,6]}]},"
+        "{\"id\":\"E1.0\",\"kind\":\"E\",\"byte\":[7,13]},"
+        "{\"id\":\"E1.1\",\"kind\":\"E\",\"byte\":[14,22]}]}\n"
+        "{\"context\":\"x\",\"question\":\"q\",\"answers\":[\"a\"],"
+        "\"metric\":\"match_part\"}");
+    const struct kva_task_info *info = kva_task_info(task);
+    struct kva_arena arena;
+    struct kva_item it;
+
+    (void)state;
+    kva_arena_init(&arena);
+    assert_int_equal(info->n_available, 4);
+    assert_int_equal(info->turns, 1); /* the records have one and three */
+    for (int t = 0; t < 3; t++) {
+        it = item_of(task, t, &kva_tok_ws, &arena);
+        assert_string_equal(it.context, "one 11 two 22 three 33");
+        assert_int_equal(it.turn, t);
+        assert_int_equal(it.max_new_tokens, t == 1 ? 7 : 5);
+        assert_string_equal(it.answer_prefix, t == 1 ? "It is " : "");
+        assert_string_equal(it.gold, t == 0 ? " 11" : t == 1 ? "22" : " 33");
+        assert_true(span_named(&it, "E0")->queried == (t != 1));
+        assert_true(span_named(&it, "P0")->queried == (t != 1));
+        assert_true(span_named(&it, "E1.0")->queried == (t != 0));
+        assert_true(span_named(&it, "E1.1")->queried == (t != 0));
+        assert_true((it.depth == 0) == (t == 0));
+    }
+    it = item_of(task, 3, &kva_tok_ws, &arena);
+    assert_string_equal(it.context, "x");
+    assert_int_equal(it.turn, 0);
+    kva_arena_release(&arena);
+    kva_task_close(task);
+}
+
+static void records_of_as_many_turns_each_say_how_many(void **state)
+{
+    struct kva_task *task =
+        open_lines("{\"context_ids\":[1,2],\"turns\":[{\"question_ids\":[3],\"answers\":"
+                   "[\"a\"]},{\"question_ids\":[4,5],\"answers\":[\"b\"]}]}\n"
+                   "{\"context\":\"c\",\"answer_prefix\":\"A:\",\"turns\":[{\"question\":"
+                   "\"q\",\"answers\":[\"a\"]},{\"question\":\"r\",\"answers\":[\"b\"],"
+                   "\"gold\":\" g\"}]}");
+    struct kva_arena arena;
+    struct kva_item it;
+
+    (void)state;
+    kva_arena_init(&arena);
+    assert_int_equal(kva_task_info(task)->turns, 2);
+    it = item_of(task, 1, NULL, &arena);
+    assert_int_equal(it.n_question, 2);
+    assert_int_equal(it.question_ids[1], 5);
+    it = item_of(task, 3, &kva_tok_ws, &arena);
+    assert_string_equal(it.question, "r");
+    assert_string_equal(it.answer_prefix, "A:");
+    assert_string_equal(it.gold, " g");
+    kva_arena_release(&arena);
+    kva_task_close(task);
+}
+
 static void mistakes_are_named_with_file_and_line(void **state)
 {
 #define OK   "{\"context\":\"abcd\",\"question\":\"q\",\"answers\":[\"x\"]}\n"
@@ -255,7 +327,28 @@ static void mistakes_are_named_with_file_and_line(void **state)
         {"{" REST ",\"min_one\":1}", ":1: \"min_one\" is not true or false"},
         {"{" REST ",\"labels\":3}", ":1: \"labels\" is not an object"},
         {"{" REST ",\"max_total\":0}", ":1: \"max_total\" is not a whole number"},
-        {"{" REST ",\"turns\":[]}", ":1: several turns are not built yet"},
+        {"{" REST ",\"turns\":[]}", ":1: \"turns\" is not a list with at least one turn"},
+        {"{" REST ",\"turns\":[{}]}",
+         ":1: \"question\" stands in the turns, not beside them"},
+        {"{\"context\":\"c\",\"turns\":[3]}", ":1: turn 1: not an object"},
+        {"{\"context\":\"c\",\"turns\":[{\"question\":\"q\",\"answers\":[\"x\"]},"
+         "{\"question\":\"q\"}]}",
+         ":1: turn 2: \"answers\" is not a list with at least one text"},
+        {"{\"context\":\"c\",\"turns\":[{\"question\":\"q\",\"answer\":[\"x\"]}]}",
+         ":1: turn 1: unknown field \"answer\"; did you mean answers?"},
+        {"{\"context\":\"c\",\"turns\":[{\"question\":\"q\",\"answers\":[\"x\"],"
+         "\"context\":\"d\"}]}",
+         ":1: turn 1: unknown field \"context\""},
+        {"{\"context\":\"c\",\"turns\":[{\"question\":\"q\",\"answers\":[\"x\"],"
+         "\"spans\":[\"E0\"]}]}",
+         ":1: turn 1: spans[0] is no E span of the record"},
+        {"{\"context\":\"c\",\"turns\":[{\"question\":\"q\",\"answers\":[\"x\"],"
+         "\"spans\":\"E0\"}]}",
+         ":1: turn 1: \"spans\" is not a list of ids"},
+        {"{\"context\":\"c\",\"metric\":\"match_part\",\"turns\":[{\"question\":\"q\","
+         "\"answers\":[\"x\"]},{\"question\":\"q\",\"answers\":[\"x\"],\"metric\":"
+         "\"match_all\"}]}",
+         ":1: turn 2: metric match_all, but the first record has match_part"},
         {"{" REST ",\"context_ids\":[1]}", ":1: token ids stand in place of context"},
         {"{\"context_ids\":[1],\"answers\":[\"x\"]}",
          ":1: \"question_ids\" is not a list"},
@@ -378,6 +471,8 @@ int main(void)
         TEST(token_ids_stand_in_place_of_text),
         TEST(generated_records_are_read_back_as_they_were),
         TEST(a_record_with_every_member_is_read_back_as_it_was),
+        TEST(every_turn_of_a_record_is_a_sample_on_its_context),
+        TEST(records_of_as_many_turns_each_say_how_many),
         TEST(mistakes_are_named_with_file_and_line),
         TEST(the_description_holds_the_hash_and_only_the_source_the_path),
         TEST(damaged_records_are_refused_or_read),
