@@ -17,25 +17,38 @@
 
 void kva_scores_release(struct kva_scores *sc)
 {
+    free(sc->aux);
     free(sc->off);
     free(sc->s);
     free(sc->pos);
     *sc = (struct kva_scores){0};
 }
 
-static enum kva_status scores_new(const struct kva_kvstore *store, struct kva_scores *sc,
+static int seen_layer(const struct kva_decide_in *in, int layer)
+{
+    bool inside = in->layer1 == 0 || (layer >= in->layer0 && layer < in->layer1);
+
+    return inside ? layer : in->layer0;
+}
+
+/* With a range of layers the others count as if they held what the first of the range
+ * does: a layerwise schedule has cut the earlier ones and not read the later ones. */
+static enum kva_status scores_new(const struct kva_decide_in *in, struct kva_scores *sc,
                                   struct kva_error *err)
 {
+    const struct kva_kvstore *store = in->store;
     const struct kva_kvshape *shape = kva_kvstore_shape(store);
     size_t c = (size_t)shape->layers * (size_t)shape->kv_heads;
 
     sc->layers = shape->layers;
     sc->kv_heads = shape->kv_heads;
+    sc->seen = in->seen;
     sc->off = kva_calloc(c + 1, sizeof *sc->off);
     if (sc->off == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "scores of %zu KV heads", c);
     for (size_t i = 0; i < c; i++) {
-        int layer = (int)i / shape->kv_heads, head = (int)i % shape->kv_heads;
+        int layer = seen_layer(in, (int)i / shape->kv_heads),
+            head = (int)i % shape->kv_heads;
         int n = kva_kvstore_live(store, layer, head);
 
         if (n < 1)
@@ -48,8 +61,8 @@ static enum kva_status scores_new(const struct kva_kvstore *store, struct kva_sc
     if (sc->s == NULL || sc->pos == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "scores of %zu entries", sc->off[c]);
     for (size_t i = 0; i < c; i++)
-        kva_kvstore_positions(store, (int)i / shape->kv_heads, (int)i % shape->kv_heads,
-                              sc->pos + sc->off[i]);
+        kva_kvstore_positions(store, seen_layer(in, (int)i / shape->kv_heads),
+                              (int)i % shape->kv_heads, sc->pos + sc->off[i]);
     return KVA_OK;
 }
 
@@ -85,15 +98,22 @@ static void protect_params(const struct kva_scorer *scorer,
     }
 }
 
-static enum kva_status score_layer(const struct kva_method *m,
-                                   const struct kva_decide_in *in, int layer,
-                                   struct kva_arena *arena, struct kva_scores *sc,
-                                   struct kva_error *err)
+/* Everything `needs` asks for of one layer; memory from the arena. */
+static enum kva_status make_view(const struct kva_method *m,
+                                 const struct kva_decide_in *in, unsigned needs,
+                                 int layer, struct kva_arena *arena,
+                                 const struct kva_scores *sc, struct kva_layer_view *view,
+                                 struct kva_error *err)
 {
     size_t first = (size_t)layer * (size_t)sc->kv_heads;
-    struct kva_rows k, v;
+    struct kva_rows *k = kva_arena_alloc(arena, 3, sizeof *k);
     size_t *off = kva_arena_alloc(arena, (size_t)sc->kv_heads + 1, sizeof *off);
-    struct kva_layer_view view = {
+    int32_t *back;
+    size_t n;
+
+    if (off == NULL || k == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "view of layer %d", layer);
+    *view = (struct kva_layer_view){
         .ops = in->ops,
         .scratch = arena,
         .layer = layer,
@@ -108,33 +128,94 @@ static enum kva_status score_layer(const struct kva_method *m,
         .seed = in->seed,
         .block_len = in->block_len,
         .is_block = in->is_block,
+        .seen = in->seen,
+        .question = in->question,
+        .keep = in->keep,
+        .lend = in->lend,
+        .table = m->table,
     };
-
-    if (off == NULL)
-        return KVA_FAIL(err, KVA_ENOMEM, "view of layer %d", layer);
     for (int h = 0; h <= sc->kv_heads; h++)
         off[h] = sc->off[first + (size_t)h] - sc->off[first];
-    if (m->scorer->needs & KVA_NEEDS_KEYS) {
-        KVA_TRY(gather(in->store, layer, true, in->head_dim, off, arena, &k, err));
-        view.k = &k;
+    n = off[sc->kv_heads];
+    if (needs & (KVA_NEEDS_LEND | KVA_NEEDS_RAW_KEYS) && in->lend == NULL)
+        return KVA_FAIL(err, KVA_EINVALID, "%s needs a model to lend its projections",
+                        m->spec);
+    if (needs & (KVA_NEEDS_KEYS | KVA_NEEDS_RAW_KEYS)) {
+        KVA_TRY(gather(in->store, layer, true, in->head_dim, off, arena, &k[0], err));
+        view->k = &k[0];
     }
-    if (m->scorer->needs & KVA_NEEDS_VALUES) {
-        KVA_TRY(gather(in->store, layer, false, in->v_dim, off, arena, &v, err));
-        view.v = &v;
+    if (needs & KVA_NEEDS_VALUES) {
+        KVA_TRY(gather(in->store, layer, false, in->v_dim, off, arena, &k[1], err));
+        view->v = &k[1];
     }
-    if (m->scorer->needs & KVA_NEEDS_QUERIES) {
+    if (needs & KVA_NEEDS_RAW_KEYS) {
+        KVA_TRY(gather(in->store, layer, true, in->head_dim, off, arena, &k[2], err));
+        back = kva_arena_alloc(arena, n, sizeof *back);
+        if (back == NULL)
+            return KVA_FAIL(err, KVA_ENOMEM, "view of layer %d", layer);
+        for (size_t j = 0; j < n; j++)
+            back[j] = -view->pos[j];
+        in->lend->rotate(in->lend->ctx, layer, &k[2], back);
+        view->k_raw = &k[2];
+    }
+    if (needs & KVA_NEEDS_QUERIES) {
         if (in->queries == NULL)
             return KVA_FAIL(err, KVA_EINVALID,
                             "%s needs queries and the session keeps none",
                             m->scorer->name);
-        view.nq = in->queries(in->queries_ctx, layer, &view.q, &view.q_pos);
+        view->nq = in->queries(in->queries_ctx, layer, &view->q, &view->q_pos);
     }
-    if (layer == 0) {
+    return KVA_OK;
+}
+
+/* What was collected for the scorer. */
+static enum kva_status view_side(const struct kva_method *m,
+                                 const struct kva_decide_in *in,
+                                 struct kva_layer_view *view, struct kva_error *err)
+{
+    struct kva_collect want = kva_method_collect(m);
+
+    if (want.kind == KVA_COLLECT_NONE)
+        return KVA_OK;
+    if (want.kind == KVA_COLLECT_QUERIES && in->query_stats != NULL)
+        view->q_stats = in->query_stats(in->side_ctx, &want, view->layer);
+    else if (want.kind != KVA_COLLECT_QUERIES && in->side != NULL)
+        view->side = in->side(in->side_ctx, &want, view->layer);
+    if (view->q_stats == NULL && view->side == NULL)
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "%s needs sums over the prompt and the session collects none",
+                        m->scorer->name);
+    return KVA_OK;
+}
+
+static enum kva_status score_layer(const struct kva_method *m,
+                                   const struct kva_decide_in *in, int layer,
+                                   struct kva_arena *arena, struct kva_scores *sc,
+                                   struct kva_error *err)
+{
+    struct kva_layer_view view;
+
+    KVA_TRY(make_view(m, in, m->scorer->needs, layer, arena, sc, &view, err));
+    KVA_TRY(view_side(m, in, &view, err));
+    if (layer == in->layer0) {
         protect_params(m->scorer, &m->scorer_params, &sc->protect);
         if (m->scorer->protect != NULL)
             m->scorer->protect(&m->scorer_params, &view, &sc->protect);
     }
-    return m->scorer->score(&view, &m->scorer_params, sc->s + sc->off[first], err);
+    return m->scorer->score(&view, &m->scorer_params,
+                            sc->s + sc->off[layer * sc->kv_heads], err);
+}
+
+static void count_nonfinite(struct kva_scores *sc)
+{
+    size_t n = sc->off[sc->layers * sc->kv_heads];
+
+    for (size_t j = 0; j < n; j++) {
+        if (!isfinite(sc->s[j])) {
+            sc->s[j] = -INFINITY;
+            sc->nonfinite++;
+        }
+    }
 }
 
 enum kva_status kva_method_score(const struct kva_method *m,
@@ -142,25 +223,20 @@ enum kva_status kva_method_score(const struct kva_method *m,
                                  uint64_t *scratch_bytes, struct kva_error *err)
 {
     struct kva_arena arena;
-    size_t n;
+    int last;
     enum kva_status rc;
 
     *out = (struct kva_scores){0};
     if (m->scorer == NULL)
         return KVA_FAIL(err, KVA_EINVALID, "%s has no scorer", m->spec);
     kva_arena_init(&arena);
-    KVA_GO(scores_new(in->store, out, err));
-    for (int l = 0; l < out->layers; l++) {
+    KVA_GO(scores_new(in, out, err));
+    last = in->layer1 > 0 ? in->layer1 : out->layers;
+    for (int l = in->layer0; l < last; l++) {
         kva_arena_reset(&arena);
         KVA_GO(score_layer(m, in, l, &arena, out, err));
     }
-    n = out->off[out->layers * out->kv_heads];
-    for (size_t j = 0; j < n; j++) {
-        if (!isfinite(out->s[j])) {
-            out->s[j] = -INFINITY;
-            out->nonfinite++;
-        }
-    }
+    count_nonfinite(out);
     if (scratch_bytes != NULL)
         *scratch_bytes += arena.peak_bytes;
 out:
@@ -170,11 +246,91 @@ out:
     return rc;
 }
 
+enum kva_status kva_method_wrap(const struct kva_method *m,
+                                const struct kva_decide_in *in,
+                                const struct kva_scores *base, struct kva_scores *out,
+                                uint64_t *scratch_bytes, struct kva_error *err)
+{
+    const struct kva_wrapper *w = m->wrapper;
+    struct kva_layer_view view;
+    struct kva_arena arena;
+    size_t n;
+    int last;
+    enum kva_status rc;
+
+    *out = (struct kva_scores){0};
+    if (w == NULL || w->rescore == NULL)
+        return KVA_OK;
+    kva_arena_init(&arena);
+    KVA_GO(scores_new(in, out, err));
+    out->protect = base->protect;
+    n = out->off[out->layers * out->kv_heads];
+    memcpy(out->s, base->s, n * sizeof *out->s);
+    last = in->layer1 > 0 ? in->layer1 : out->layers;
+    for (int l = in->layer0; l < last; l++) {
+        size_t at = out->off[l * out->kv_heads];
+
+        kva_arena_reset(&arena);
+        KVA_GO(make_view(m, in, w->needs, l, &arena, out, &view, err));
+        if (w->wide != NULL && out->aux == NULL) {
+            out->wide = w->wide(&m->wrapper_params, &view);
+            out->aux = kva_calloc(n * (size_t)out->wide, sizeof *out->aux);
+            if (out->aux == NULL) {
+                rc = KVA_FAIL(err, KVA_ENOMEM, "%s over %zu entries", w->name, n);
+                goto out;
+            }
+        }
+        KVA_GO(w->rescore(&view, &m->wrapper_params, base->s + at, out->s + at,
+                          out->aux != NULL ? out->aux + at * (size_t)out->wide : NULL,
+                          err));
+    }
+    count_nonfinite(out);
+    if (scratch_bytes != NULL)
+        *scratch_bytes += arena.peak_bytes + n * (size_t)out->wide * sizeof *out->aux;
+out:
+    kva_arena_release(&arena);
+    if (rc != KVA_OK)
+        kva_scores_release(out);
+    return rc;
+}
+
+enum kva_status kva_method_observe(const struct kva_method *m,
+                                   const struct kva_decide_in *in,
+                                   const struct kva_scores *sc, struct kva_arena *arena,
+                                   double **stat, struct kva_error *err)
+{
+    const struct kva_allocator *a = m->allocator;
+    struct kva_arena scratch;
+    enum kva_status rc = KVA_OK;
+
+    *stat = NULL;
+    if (a == NULL || a->observe == NULL)
+        return KVA_OK;
+    kva_arena_init(&scratch);
+    *stat = kva_arena_alloc(arena, (size_t)sc->layers * (size_t)a->n_stat, sizeof **stat);
+    if (*stat == NULL) {
+        rc = KVA_FAIL(err, KVA_ENOMEM, "%s over %d layers", a->name, sc->layers);
+        goto out;
+    }
+    for (int l = 0; l < sc->layers; l++) {
+        struct kva_layer_view view;
+
+        kva_arena_reset(&scratch);
+        KVA_GO(make_view(m, in, a->needs, l, &scratch, sc, &view, err));
+        KVA_GO(
+            a->observe(&view, &m->allocator_params, *stat + (size_t)l * a->n_stat, err));
+    }
+out:
+    kva_arena_release(&scratch);
+    return rc;
+}
+
 /* ---- selection ---- */
 
 void kva_decision_release(struct kva_decision *d)
 {
     kva_keep_release(&d->keep);
+    free(d->budget);
     *d = (struct kva_decision){0};
 }
 
@@ -235,14 +391,14 @@ static enum kva_status keep_new(const struct kva_scores *sc, const int *b,
 /* Budgets of every kvhead, checked: an allocator that misses its total is not believed.
  */
 static enum kva_status budgets(const struct kva_method *m, const struct kva_scores *sc,
-                               uint64_t total, const int *n, int *base, int *b,
-                               struct kva_error *err)
+                               const double *stat, uint64_t total, const int *base,
+                               const int *n, int *b, struct kva_error *err)
 {
-    struct kva_alloc_in in = {.scores = sc, .base = base, .total = total};
+    struct kva_alloc_in in = {
+        .scores = sc, .base = base, .total = total, .seen_stat = stat, .table = m->table};
     int c = sc->layers * sc->kv_heads;
     uint64_t sum = 0;
 
-    kva_budget_uniform(total, n, c, base);
     KVA_TRY(m->allocator->allocate(&in, &m->allocator_params, b, err));
     for (int i = 0; i < c; i++) {
         if (b[i] < 1 || b[i] > n[i])
@@ -258,14 +414,118 @@ static enum kva_status budgets(const struct kva_method *m, const struct kva_scor
     return KVA_OK;
 }
 
-enum kva_status kva_method_select(const struct kva_method *m,
-                                  const struct kva_scores *scores, uint64_t total,
-                                  struct kva_decision *out, struct kva_error *err)
+/* How the entries of the KV heads are chosen, once the budgets are known. */
+struct picking {
+    const struct kva_method *m;
+    const struct kva_scores *sc;
+    const int *b;
+    int32_t newest;
+    uint64_t *key; /* [2][most] */
+    size_t most;
+    struct kva_decision *out;
+};
+
+static void pick_of(const struct picking *p, int c, struct kva_pick *in)
 {
-    int c = scores->layers * scores->kv_heads, *work = NULL, *n, *base, *b;
-    int32_t newest = kva_rank_newest(scores);
-    uint64_t held = scores->off[c], *key = NULL;
-    size_t most = 0;
+    const struct kva_scores *sc = p->sc;
+
+    *in = (struct kva_pick){.s = sc->s + sc->off[c],
+                            .pos = sc->pos + sc->off[c],
+                            .n = (int)(sc->off[c + 1] - sc->off[c]),
+                            .b = p->b[c],
+                            .wide = sc->wide};
+    if (sc->aux != NULL)
+        in->aux = sc->aux + sc->off[c] * (size_t)sc->wide;
+    kva_rank_protected(sc, c, p->newest, &in->lead, &in->tail);
+}
+
+/* Does the wrapper have a say in kvhead c? Not where everything stays, nor where what is
+ * protected fills the budget. */
+static bool open_choice(const struct kva_pick *in)
+{
+    return in->b < in->n && in->lead + in->tail < in->b;
+}
+
+static enum kva_status check_ranks(const struct kva_method *m, const int32_t *rank, int b,
+                                   int n, int c, int kv_heads, struct kva_error *err)
+{
+    for (int i = 0; i < b; i++)
+        if (rank[i] < 0 || rank[i] >= n || (i > 0 && rank[i] <= rank[i - 1]))
+            return KVA_FAIL(err, KVA_ECONFLICT,
+                            "%s picks no ascending list in KV head %d of layer %d",
+                            m->wrapper->name, c % kv_heads, c / kv_heads);
+    return KVA_OK;
+}
+
+static enum kva_status pick_head(struct picking *p, int c, struct kva_error *err)
+{
+    struct kva_decision *out = p->out;
+    int32_t *rank = out->keep.rank + out->keep.off[c];
+    struct kva_pick in;
+
+    pick_of(p, c, &in);
+    if (p->m->wrapper != NULL && p->m->wrapper->pick != NULL && open_choice(&in)) {
+        KVA_TRY(p->m->wrapper->pick(&p->m->wrapper_params, &in, rank, err));
+        return check_ranks(p->m, rank, in.b, in.n, c, p->sc->kv_heads, err);
+    }
+    if (pick(p->sc, c, p->newest, p->b[c], p->key, p->key + p->most, rank))
+        out->protect_overflow = true;
+    return KVA_OK;
+}
+
+static enum kva_status pick_layer(struct picking *p, int layer, struct kva_error *err)
+{
+    struct kva_pick in[64] = {{0}};
+    int32_t *rank[64] = {NULL};
+    int h = p->sc->kv_heads;
+    bool open = p->m->wrapper != NULL && p->m->wrapper->pick_layer != NULL;
+
+    if (open && h > 64)
+        return KVA_FAIL(err, KVA_EUNSUPPORTED, "%s over %d KV heads", p->m->wrapper->name,
+                        h);
+    for (int i = 0; open && i < h; i++) {
+        pick_of(p, layer * h + i, &in[i]);
+        rank[i] = p->out->keep.rank + p->out->keep.off[layer * h + i];
+        open = open_choice(&in[i]);
+    }
+    if (!open) {
+        for (int i = 0; i < h; i++)
+            KVA_TRY(pick_head(p, layer * h + i, err));
+        return KVA_OK;
+    }
+    KVA_TRY(p->m->wrapper->pick_layer(&p->m->wrapper_params, in, h, rank, err));
+    for (int i = 0; i < h; i++)
+        KVA_TRY(check_ranks(p->m, rank[i], in[i].b, in[i].n, layer * h + i, h, err));
+    return KVA_OK;
+}
+
+/* The scores as the wrapper wants them for this budget; *own is the caller's to free. */
+static enum kva_status promote(const struct kva_method *m, struct kva_scores *sc,
+                               const int *share, float **own, struct kva_error *err)
+{
+    size_t n = sc->off[sc->layers * sc->kv_heads];
+
+    if (m->wrapper == NULL || m->wrapper->promote == NULL)
+        return KVA_OK;
+    *own = kva_calloc(n, sizeof **own);
+    if (*own == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "%s over %zu entries", m->wrapper->name, n);
+    memcpy(*own, sc->s, n * sizeof **own);
+    KVA_TRY(m->wrapper->promote(&m->wrapper_params, sc, share, *own, err));
+    sc->s = *own;
+    return KVA_OK;
+}
+
+enum kva_status kva_method_select(const struct kva_method *m,
+                                  const struct kva_scores *scores, const double *stat,
+                                  uint64_t total, struct kva_decision *out,
+                                  struct kva_error *err)
+{
+    struct kva_scores sc = *scores; /* borrowed */
+    int c = sc.layers * sc.kv_heads, *work = NULL, *n, *base;
+    uint64_t held = sc.off[c];
+    struct picking p = {.m = m, .sc = &sc, .newest = kva_rank_newest(&sc), .out = out};
+    float *own = NULL;
     enum kva_status rc = KVA_OK;
 
     *out = (struct kva_decision){0};
@@ -276,39 +536,70 @@ enum kva_status kva_method_select(const struct kva_method *m,
                         "a budget of %llu entries is below one for each of %d "
                         "KV heads",
                         (unsigned long long)total, c);
-    work = kva_calloc((size_t)c * 3, sizeof *work);
-    if (work == NULL)
-        return KVA_FAIL(err, KVA_ENOMEM, "budgets of %d KV heads", c);
+    work = kva_calloc((size_t)c * 2, sizeof *work);
+    out->budget = kva_calloc((size_t)c, sizeof *out->budget);
+    if (work == NULL || out->budget == NULL) {
+        rc = KVA_FAIL(err, KVA_ENOMEM, "budgets of %d KV heads", c);
+        goto out;
+    }
     n = work;
     base = n + c;
-    b = base + c;
+    p.b = out->budget;
     for (int i = 0; i < c; i++) {
-        n[i] = (int)(scores->off[i + 1] - scores->off[i]);
-        most = (size_t)n[i] > most ? (size_t)n[i] : most;
+        n[i] = (int)(sc.off[i + 1] - sc.off[i]);
+        p.most = (size_t)n[i] > p.most ? (size_t)n[i] : p.most;
     }
     if (total >= held) {
         total = held;
         out->nothing_to_do = true;
-        memcpy(b, n, (size_t)c * sizeof *b);
+        memcpy(out->budget, n, (size_t)c * sizeof *n);
     } else {
-        KVA_GO(budgets(m, scores, total, n, base, b, err));
+        kva_budget_uniform(total, n, c, base);
+        KVA_GO(promote(m, &sc, base, &own, err));
+        KVA_GO(budgets(m, &sc, stat, total, base, n, out->budget, err));
     }
-    KVA_GO(keep_new(scores, b, &out->keep, err));
-    key = kva_calloc(2 * most, sizeof *key);
-    if (key == NULL) {
-        rc = KVA_FAIL(err, KVA_ENOMEM, "ranking of %zu entries", most);
+    KVA_GO(keep_new(&sc, out->budget, &out->keep, err));
+    p.key = kva_calloc(2 * p.most, sizeof *p.key);
+    if (p.key == NULL) {
+        rc = KVA_FAIL(err, KVA_ENOMEM, "ranking of %zu entries", p.most);
         goto out;
     }
-    for (int i = 0; i < c; i++) {
-        if (pick(scores, i, newest, b[i], key, key + most,
-                 out->keep.rank + out->keep.off[i]))
-            out->protect_overflow = true;
-    }
+    for (int l = 0; l < sc.layers; l++)
+        KVA_GO(pick_layer(&p, l, err));
     out->total = total;
 out:
     free(work);
-    free(key);
+    free(p.key);
+    free(own);
     if (rc != KVA_OK)
         kva_decision_release(out);
+    return rc;
+}
+
+enum kva_status kva_method_decide(const struct kva_method *m,
+                                  const struct kva_decide_in *in,
+                                  const struct kva_scores *base, uint64_t total,
+                                  struct kva_decision *out, uint64_t *scratch_bytes,
+                                  struct kva_error *err)
+{
+    struct kva_scores wrapped = {0};
+    struct kva_arena arena;
+    double *stat = NULL;
+    enum kva_status rc;
+
+    *out = (struct kva_decision){0};
+    kva_arena_init(&arena);
+    KVA_GO(kva_method_wrap(m, in, base, &wrapped, scratch_bytes, err));
+    if (wrapped.nonfinite > 0) {
+        rc = KVA_FAIL(err, KVA_ENONFINITE, "%llu scores of %s are not finite numbers",
+                      (unsigned long long)wrapped.nonfinite, m->wrapped_spec);
+        goto out;
+    }
+    KVA_GO(kva_method_observe(m, in, base, &arena, &stat, err));
+    rc = kva_method_select(m, wrapped.off != NULL ? &wrapped : base, stat, total, out,
+                           err);
+out:
+    kva_scores_release(&wrapped);
+    kva_arena_release(&arena);
     return rc;
 }

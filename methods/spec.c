@@ -3,13 +3,14 @@
  *
  *     method   = "dense" | "blind" | part { "+" part }
  *     part     = name [ ":" key "=" value { "," key "=" value } ]
- *     schedule = ( "oneshot" | "block:" B ) [ "+decode:" E ]
+ *     schedule = ( "oneshot" | "layerwise" | "block:" B | "chunked:" B ) [ "+decode:" E ]
  *
- * The first part of a method is its scorer.
+ * The first part of a method is its scorer or an alias; the others are a wrapper and an
+ * allocator, in any order.
  *
  * The canonical text spells every parameter, sorted, and the allocator, so that a changed
  * default makes new results instead of silently joining old ones. */
-#include "methods/method.h"
+#include "methods/spec.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -59,7 +60,7 @@ enum kva_status kva_schedule_parse(const char *text, struct kva_schedule *s,
     if (starts(head, "block")) {
         s->kind = KVA_BLOCK;
         KVA_TRY(count_of(head, "block", &s->block, err));
-    } else if (starts(head, "layerwise") || starts(head, "chunked")) {
+    } else if (starts(head, "chunked") || strcmp(head, "layerwise") == 0) {
         return KVA_FAIL(err, KVA_EINVALID, "schedule \"%s\" is not built yet", head);
     } else if (strcmp(head, "oneshot") != 0) {
         near = kva_nearest(head, known);
@@ -82,8 +83,11 @@ void kva_schedule_text(const struct kva_schedule *s, char out[48])
 {
     char head[24] = "oneshot";
 
-    if (s->kind == KVA_BLOCK)
-        snprintf(head, sizeof head, "block:%d", s->block);
+    if (s->kind == KVA_BLOCK || s->kind == KVA_CHUNKED)
+        snprintf(head, sizeof head, "%s:%d", s->kind == KVA_BLOCK ? "block" : "chunked",
+                 s->block);
+    else if (s->kind == KVA_LAYERWISE)
+        snprintf(head, sizeof head, "layerwise");
     if (s->decode > 0)
         snprintf(out, 48, "%s+decode:%d", head, s->decode);
     else
@@ -92,32 +96,31 @@ void kva_schedule_text(const struct kva_schedule *s, char out[48])
 
 /* ---- words of the grammar ---- */
 
-/* Names the grammar of ruling R17 knows and this version cannot run yet. */
-static const char *const wrappers[] = {"critical", "caote",     "fastcaote", "chunk",
-                                       "balance",  "defensive", NULL};
-static const char *const aliases_later[] = {
-    "pyramidkv",     "headkv",       "criticalkv",
-    "ada_critical",  "defensivekv",  "layer_defensivekv",
-    "streaming_rot", "compactor_kp", NULL};
-
-/* Aliases of ruling R17: `name` stands for `scorer` with `preset`, and with `allocator`.
- * Parameters behind the alias belong to the allocator when there is one, else they go
- * over the preset. */
+/* Aliases of ruling R17, written out. Parameters behind an alias belong to its last part.
+ */
 static const struct alias {
-    const char *name, *scorer, *preset, *allocator;
+    const char *name, *text;
 } aliases[] = {
-    {"snapkv32", "snapkv", "kernel=7,pool=max,window=32", NULL},
-    {"adakv", "snapkv", NULL, "adakv"},
-    {NULL, NULL, NULL, NULL},
+    {"snapkv32", "snapkv:kernel=7,pool=max,window=32"},
+    {"pyramidkv", "snapkv+pyramid"},
+    {"adakv", "snapkv+adakv"},
+    {"headkv", "snapkv+headkv"},
+    {"criticalkv", "snapkv:kernel=7,pool=max,window=32+critical"},
+    {"ada_critical", "snapkv:kernel=7,pool=max,window=32+adakv+critical"},
+    {"defensivekv", "snapkv:window=32+adakv:alpha=0+defensive"},
+    {"layer_defensivekv", "snapkv:window=32+global+defensive"},
+    {"streaming_rot", "streaming:rotate=1"},
+    {"compactor_kp", "compactor:beta=-1,chunk=256,lead=8,ridge=0.01,tail=4,vnorm=1"},
+    {NULL, NULL},
 };
 
-static bool listed(const char *name, const char *const *words)
+static const struct alias *alias_named(const char *name)
 {
-    for (; *words != NULL; words++) {
-        if (strcmp(name, *words) == 0)
-            return true;
+    for (const struct alias *a = aliases; a->name != NULL; a++) {
+        if (strcmp(a->name, name) == 0)
+            return a;
     }
-    return false;
+    return NULL;
 }
 
 static const struct kva_scorer *scorer_named(const char *name)
@@ -125,6 +128,15 @@ static const struct kva_scorer *scorer_named(const char *name)
     for (const struct kva_scorer *const *s = kva_scorers(); *s != NULL; s++) {
         if (strcmp((*s)->name, name) == 0)
             return *s;
+    }
+    return NULL;
+}
+
+static const struct kva_wrapper *wrapper_named(const char *name)
+{
+    for (const struct kva_wrapper *const *w = kva_wrappers(); *w != NULL; w++) {
+        if (strcmp((*w)->name, name) == 0)
+            return *w;
     }
     return NULL;
 }
@@ -148,21 +160,20 @@ static enum kva_status unknown(const char *name, bool first, struct kva_error *e
     const char *near;
     int n = 0;
 
-    if (listed(name, wrappers) || listed(name, aliases_later))
-        return KVA_FAIL(err, KVA_EINVALID, "\"%s\" is not built yet", name);
     if (first) {
         words[n++] = "dense";
         words[n++] = "blind";
         for (const struct kva_scorer *const *s = kva_scorers(); *s != NULL && n < 50; s++)
             words[n++] = (*s)->name;
-        for (const struct alias *a = aliases; a->name != NULL; a++)
+        for (const struct alias *a = aliases; a->name != NULL && n < MAX_WORDS; a++)
             words[n++] = a->name;
     } else {
         for (const struct kva_allocator *const *a = kva_allocators();
              *a != NULL && n < 50; a++)
             words[n++] = (*a)->name;
-        for (const char *const *w = wrappers; *w != NULL; w++)
-            words[n++] = *w;
+        for (const struct kva_wrapper *const *w = kva_wrappers();
+             *w != NULL && n < MAX_WORDS; w++)
+            words[n++] = (*w)->name;
     }
     words[n] = NULL;
     near = kva_nearest(name, words);
@@ -255,15 +266,17 @@ static enum kva_status set_param(const char *owner, const struct kva_param *p,
     return KVA_OK;
 }
 
-/* "key=value,key=value" over what `params` holds; `list` is cut up in place. */
+/* "key=value,key=value" over what `params` holds; `list` is cut up in place. What stands
+ * before a ';' is an alias's own and may be given again behind it. */
 static enum kva_status set_params(const char *owner, const struct kva_param *table,
-                                  char *list, struct kva_params *params,
+                                  char *list, struct kva_params *params, char file[256],
                                   struct kva_error *err)
 {
     unsigned given = 0;
 
     while (list != NULL) {
-        char *key = list, *comma = strchr(list, ','), *value;
+        char *key = list, *comma = strpbrk(list, ",;"), *value;
+        bool preset = comma != NULL && *comma == ';';
         int i = 0;
 
         if (comma != NULL)
@@ -281,7 +294,16 @@ static enum kva_status set_params(const char *owner, const struct kva_param *tab
         if (given & 1u << i)
             return KVA_FAIL(err, KVA_EINVALID, "%s: %s is given twice", owner, key);
         given |= 1u << i;
+        if (table[i].type == KVA_PARAM_FILE) {
+            if (strlen(value) >= 256 || file[0] != '\0')
+                return KVA_FAIL(err, KVA_EINVALID, "%s: %s: %s", owner, key,
+                                file[0] != '\0' ? "a method reads one file"
+                                                : "the path is too long");
+            memcpy(file, value, strlen(value) + 1);
+            continue;
+        }
         KVA_TRY(set_param(owner, &table[i], value, &params->value[i], err));
+        given = preset ? 0 : given;
     }
     return KVA_OK;
 }
@@ -307,7 +329,8 @@ static void real_text(double v, char out[32])
 
 /* "name:key=value,..." with every parameter, sorted; false when it does not fit. */
 static bool canonical(const char *name, const struct kva_param *table,
-                      const struct kva_params *params, char *out, size_t size)
+                      const struct kva_params *params, const char *file, char *out,
+                      size_t size)
 {
     const struct kva_param *order[KVA_MAX_PARAMS];
     int n = 0;
@@ -321,6 +344,11 @@ static bool canonical(const char *name, const struct kva_param *table,
         double v = params->value[order[i] - table];
         char text[32];
 
+        if (order[i]->type == KVA_PARAM_FILE) {
+            at += (size_t)snprintf(out + at, size - at, "%c%s=%s", i == 0 ? ':' : ',',
+                                   order[i]->name, file);
+            continue;
+        }
         if (order[i]->type == KVA_PARAM_CHOICE)
             snprintf(text, sizeof text, "%s", order[i]->choices[(int)v]);
         else if (order[i]->type == KVA_PARAM_INT)
@@ -359,53 +387,125 @@ static enum kva_status next_part(char **rest, char **name, char **list,
     return KVA_OK;
 }
 
-static enum kva_status set_allocator(struct kva_method *m, const char *name, char *list,
-                                     bool block, struct kva_error *err)
+static enum kva_status set_allocator(struct kva_method *m, const struct kva_allocator *a,
+                                     char *list, bool block, struct kva_error *err)
 {
-    const struct kva_allocator *a = allocator_named(name);
-
-    if (a == NULL)
-        return unknown(name, false, err);
     if (m->allocator != NULL)
         return KVA_FAIL(err, KVA_EINVALID, "two allocators, %s and %s",
-                        m->allocator->name, name);
+                        m->allocator->name, a->name);
     m->allocator = a;
     defaults(a->params, block, &m->allocator_params);
-    return set_params(a->name, a->params, list, &m->allocator_params, err);
+    return set_params(a->name, a->params, list, &m->allocator_params, m->file, err);
 }
 
-/* The first part: a scorer or an alias of one. */
+static enum kva_status set_wrapper(struct kva_method *m, const struct kva_wrapper *w,
+                                   char *list, bool block, struct kva_error *err)
+{
+    if (m->wrapper != NULL)
+        return KVA_FAIL(
+            err, KVA_EINVALID,
+            "two wrappers, %s and %s: each decides which entries of a KV head "
+            "stay, only one can",
+            m->wrapper->name, w->name);
+    m->wrapper = w;
+    defaults(w->params, block, &m->wrapper_params);
+    return set_params(w->name, w->params, list, &m->wrapper_params, m->file, err);
+}
+
+/* A part behind the first. */
+static enum kva_status set_part(struct kva_method *m, const char *name, char *list,
+                                bool block, struct kva_error *err)
+{
+    const struct kva_wrapper *w = wrapper_named(name);
+    const struct kva_allocator *a = allocator_named(name);
+
+    if (w != NULL)
+        return set_wrapper(m, w, list, block, err);
+    if (a != NULL)
+        return set_allocator(m, a, list, block, err);
+    return unknown(name, false, err);
+}
+
 static enum kva_status set_scorer(struct kva_method *m, const char *name, char *list,
                                   bool block, struct kva_error *err)
 {
-    const struct alias *alias = aliases;
-    char preset[64];
-
-    while (alias->name != NULL && strcmp(alias->name, name) != 0)
-        alias++;
-    m->scorer = scorer_named(alias->name != NULL ? alias->scorer : name);
+    m->scorer = scorer_named(name);
     if (m->scorer == NULL)
         return unknown(name, true, err);
     defaults(m->scorer->params, block, &m->scorer_params);
-    if (alias->name != NULL && alias->preset != NULL) {
-        snprintf(preset, sizeof preset, "%s", alias->preset);
-        KVA_TRY(set_params(name, m->scorer->params, preset, &m->scorer_params, err));
+    return set_params(name, m->scorer->params, list, &m->scorer_params, m->file, err);
+}
+
+/* Writes an alias out: "adakv:alpha=0.5+..." becomes "snapkv+adakv:alpha=0.5+...". */
+static enum kva_status expand(const char *text, char out[512], struct kva_error *err)
+{
+    char name[64];
+    size_t n = strcspn(text, ":+");
+    const struct alias *alias;
+    const char *rest, *last;
+    int len;
+
+    snprintf(name, sizeof name, "%.*s", (int)n, text);
+    alias = alias_named(name);
+    if (strchr(text, ';') != NULL)
+        return KVA_FAIL(err, KVA_EINVALID, "method \"%.40s\": unexpected ';'", text);
+    if (alias == NULL) {
+        len = snprintf(out, 512, "%s", text);
+    } else {
+        rest = text + n;
+        last = strrchr(alias->text, '+');
+        last = last != NULL ? last : alias->text;
+        /* the last part may have parameters of its own: the given ones come behind and
+         * stand for them */
+        if (rest[0] == ':' && strchr(last, ':') != NULL)
+            len = snprintf(out, 512, "%s;%s", alias->text, rest + 1);
+        else
+            len = snprintf(out, 512, "%s%s", alias->text, rest);
     }
-    if (alias->name != NULL && alias->allocator != NULL)
-        return set_allocator(m, alias->allocator, list, block, err);
-    return set_params(name, m->scorer->params, list, &m->scorer_params, err);
+    if (len < 0 || len >= 512)
+        return KVA_FAIL(err, KVA_EINVALID, "method \"%.40s...\" is too long", text);
+    return KVA_OK;
 }
 
 /* Pairs that would compare numbers without a common unit (methods.md 7). */
+static enum kva_status check_schedule(const struct kva_method *m,
+                                      const struct kva_schedule *sc,
+                                      struct kva_error *err)
+{
+    if (m->scorer->oneshot_only &&
+        (sc->kind == KVA_BLOCK || sc->kind == KVA_CHUNKED || sc->decode > 0))
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "%s has no meaning under a schedule that evicts more than once",
+                        m->scorer->name);
+    if (m->allocator->cross_layer && sc->kind == KVA_LAYERWISE)
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "%s compares all layers, layerwise cuts each before the next is "
+                        "read; use oneshot",
+                        m->allocator->name);
+    return KVA_OK;
+}
+
 static enum kva_status check_pair(const struct kva_method *m, struct kva_error *err)
 {
     const struct kva_scorer *s = m->scorer;
     const struct kva_allocator *a = m->allocator;
     const char *norm = "none";
+    bool nonneg = s->nonneg, comparable = s->comparable;
 
     for (int i = 0; a->params != NULL && a->params[i].name != NULL; i++) {
         if (strcmp(a->params[i].name, "norm") == 0)
             norm = a->params[i].choices[(int)m->allocator_params.value[i]];
+    }
+    if (m->wrapper != NULL && m->wrapper->refuse != NULL) {
+        const char *why = m->wrapper->refuse(s, a);
+
+        if (why != NULL)
+            return KVA_FAIL(err, KVA_EINVALID, "%s+%s+%s: %s", s->name, m->wrapper->name,
+                            a->name, why);
+    }
+    if (m->wrapper != NULL && !m->wrapper->keeps_unit) {
+        nonneg = m->wrapper->nonneg;
+        comparable = m->wrapper->comparable;
     }
     if (a->compares_heads && s->positional)
         return KVA_FAIL(
@@ -413,35 +513,45 @@ static enum kva_status check_pair(const struct kva_method *m, struct kva_error *
             "%s+%s: %s keeps the same positions in every KV head, there is nothing to "
             "compare; use uniform",
             s->name, a->name, s->name);
-    if (a->compares_heads && !s->nonneg && strcmp(norm, "cell_sum") == 0)
+    if (a->compares_heads && !nonneg && strcmp(norm, "cell_sum") == 0)
         return KVA_FAIL(
             err, KVA_EINVALID,
             "%s+%s: norm=cell_sum divides by a sum of scores and %s has negative "
             "ones; use norm=z",
             s->name, a->name, s->name);
-    if (a->compares_layers && !s->comparable && strcmp(norm, "none") == 0)
+    if (a->compares_layers && !comparable && strcmp(norm, "none") == 0)
         return KVA_FAIL(
             err, KVA_EINVALID,
             "%s+%s: scores of %s have no common unit across layers; give %s a norm "
             "(%s)",
             s->name, a->name, s->name, a->name,
-            s->nonneg ? "norm=z or norm=cell_sum" : "norm=z");
+            nonneg ? "norm=z or norm=cell_sum" : "norm=z");
+    if (a->nonneg && !nonneg)
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "%s+%s: %s reads scores as shares and %s has negative ones",
+                        s->name, a->name, a->name, s->name);
     return KVA_OK;
 }
 
-static enum kva_status write_specs(struct kva_method *m, struct kva_error *err)
+enum kva_status kva_method_specs(struct kva_method *m, const char *file,
+                                 struct kva_error *err)
 {
-    char allocator[128];
-    int n;
+    char wrapper[128] = "";
+    int n, w;
+    bool ok;
 
-    if (!canonical(m->scorer->name, m->scorer->params, &m->scorer_params, m->scorer_spec,
-                   sizeof m->scorer_spec) ||
-        !canonical(m->allocator->name, m->allocator->params, &m->allocator_params,
-                   allocator, sizeof allocator))
-        return KVA_FAIL(err, KVA_EINVALID, "the canonical text of %s is too long",
-                        m->scorer->name);
-    n = snprintf(m->spec, sizeof m->spec, "%s+%s", m->scorer_spec, allocator);
-    if (n < 0 || (size_t)n >= sizeof m->spec)
+    ok = canonical(m->scorer->name, m->scorer->params, &m->scorer_params, file,
+                   m->scorer_spec, sizeof m->scorer_spec) &&
+         canonical(m->allocator->name, m->allocator->params, &m->allocator_params, file,
+                   m->allocator_spec, sizeof m->allocator_spec) &&
+         (m->wrapper == NULL ||
+          canonical(m->wrapper->name, m->wrapper->params, &m->wrapper_params, file,
+                    wrapper, sizeof wrapper));
+    w = snprintf(m->wrapped_spec, sizeof m->wrapped_spec, "%s%s%s", m->scorer_spec,
+                 m->wrapper != NULL ? "+" : "", wrapper);
+    n = snprintf(m->spec, sizeof m->spec, "%s+%s", m->wrapped_spec, m->allocator_spec);
+    if (!ok || n < 0 || (size_t)n >= sizeof m->spec || w < 0 ||
+        (size_t)w >= sizeof m->wrapped_spec)
         return KVA_FAIL(err, KVA_EINVALID, "the canonical text of %s is too long",
                         m->scorer->name);
     return KVA_OK;
@@ -450,13 +560,11 @@ static enum kva_status write_specs(struct kva_method *m, struct kva_error *err)
 enum kva_status kva_method_parse(const char *text, const struct kva_schedule *schedule,
                                  struct kva_method *m, struct kva_error *err)
 {
-    bool block = schedule->kind == KVA_BLOCK;
+    bool block = schedule->kind == KVA_BLOCK || schedule->kind == KVA_CHUNKED;
     char copy[512], *rest = copy, *name, *list;
 
     *m = (struct kva_method){0};
-    if (strlen(text) >= sizeof copy)
-        return KVA_FAIL(err, KVA_EINVALID, "method \"%.40s...\" is too long", text);
-    snprintf(copy, sizeof copy, "%s", text);
+    KVA_TRY(expand(text, copy, err));
     KVA_TRY(next_part(&rest, &name, &list, err));
     if (strcmp(name, "dense") == 0 || strcmp(name, "blind") == 0) {
         if (rest != NULL || list != NULL)
@@ -471,22 +579,51 @@ enum kva_status kva_method_parse(const char *text, const struct kva_schedule *sc
     KVA_TRY(set_scorer(m, name, list, block, err));
     while (rest != NULL) {
         KVA_TRY(next_part(&rest, &name, &list, err));
-        KVA_TRY(set_allocator(m, name, list, block, err));
+        KVA_TRY(set_part(m, name, list, block, err));
     }
-    if (m->allocator == NULL) {
-        char uniform[] = "uniform";
-
-        KVA_TRY(set_allocator(m, uniform, NULL, block, err));
-    }
+    if (m->allocator == NULL)
+        KVA_TRY(set_allocator(m, allocator_named("uniform"), NULL, block, err));
     KVA_TRY(check_pair(m, err));
-    return write_specs(m, err);
+    KVA_TRY(check_schedule(m, schedule, err));
+    return kva_method_specs(m, m->file, err);
 }
 
 unsigned kva_method_needs(const struct kva_method *m, int *window)
 {
+    int w = 0, own;
+
+    if (m->scorer == NULL) {
+        if (window != NULL)
+            *window = 0;
+        return 0;
+    }
+    if (m->scorer->window != NULL)
+        w = m->scorer->window(&m->scorer_params);
+    if (m->wrapper != NULL && m->wrapper->window != NULL) {
+        own = m->wrapper->window(&m->wrapper_params);
+        w = own > w ? own : w;
+    }
+    if (m->allocator->window != NULL) {
+        own = m->allocator->window(&m->allocator_params);
+        w = own > w ? own : w;
+    }
     if (window != NULL)
-        *window = m->scorer != NULL && m->scorer->window != NULL
-                      ? m->scorer->window(&m->scorer_params)
-                      : 0;
-    return m->scorer != NULL ? m->scorer->needs : 0;
+        *window = w;
+    return m->scorer->needs | (m->wrapper != NULL ? m->wrapper->needs : 0u) |
+           m->allocator->needs;
+}
+
+struct kva_collect kva_method_collect(const struct kva_method *m)
+{
+    struct kva_collect want = {KVA_COLLECT_NONE, 0, 0, false, false};
+
+    if (m->scorer != NULL && m->scorer->collect != NULL)
+        m->scorer->collect(&m->scorer_params, &want);
+    return want;
+}
+
+bool kva_method_rotates(const struct kva_method *m)
+{
+    return m->scorer != NULL && m->scorer->rotates != NULL &&
+           m->scorer->rotates(&m->scorer_params);
 }

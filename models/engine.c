@@ -63,6 +63,7 @@ static void lay_out(struct kva_step_state *st, struct slab *s, size_t n, size_t 
     st->xs = take(s, chunk * d, f);
     st->h = take(s, chunk * d, f);
     st->q = take(s, chunk * heads * hd, f);
+    st->raw = take(s, chunk * heads * hd, f);
     st->k = take(s, chunk * kv * hd, f);
     st->v = take(s, chunk * kv * vd, f);
     st->att = take(s, chunk * heads * vd, f);
@@ -228,6 +229,11 @@ static bool in_window(const struct kva_step_run *run, int r)
     return r >= run->row0 + run->n - run->session->q_window;
 }
 
+static bool collects(const struct kva_session *s)
+{
+    return s->n_collect > 0 && s->collecting;
+}
+
 /* Lists the rows of [r0, r0 + c) that go on: all, or in the last layer those whose logits
  * or (when with_window) whose queries are wanted. */
 static int select_rows(struct kva_step_state *st, int r0, int c, bool last,
@@ -240,7 +246,8 @@ static int select_rows(struct kva_step_state *st, int r0, int c, bool last,
 
         for (int r = first; r < first + n; r++)
             if (!last || st->rows[st->row_of[r]].logits ||
-                (with_window && in_window(&st->run[i], r)))
+                (with_window &&
+                 (in_window(&st->run[i], r) || collects(st->run[i].session))))
                 st->sel[m++] = r;
     }
     return m;
@@ -258,6 +265,35 @@ static void push_queries(struct kva_step_state *st, int layer, int m)
                 kva_session_push_query(run->session, layer, st->pos[st->sel[j]],
                                        st->q + (size_t)j * width);
     }
+}
+
+/* Queries before (raw) and after the rotation for whoever sums over them. */
+static void collect(struct kva_step_state *st, int layer, int m)
+{
+    const size_t width = (size_t)st->m->arch.heads * (size_t)st->m->arch.head_dim;
+
+    for (int i = 0, j = 0; i < st->runs; i++) {
+        struct kva_step_run *run = &st->run[i];
+        struct kva_error why = {0};
+        int first = j;
+
+        while (j < m && st->sel[j] < run->row0 + run->n)
+            j++;
+        if (j == first || run->session->error.code != KVA_OK || !collects(run->session))
+            continue;
+        if (kva_session_collected(run->session, layer, st->raw + (size_t)first * width,
+                                  st->q + (size_t)first * width, st->pos + st->sel[first],
+                                  j - first, &why) != KVA_OK)
+            kva_session_fail(run->session, &why, run->pos0);
+    }
+}
+
+static bool any_collects(const struct kva_step_state *st)
+{
+    for (int i = 0; i < st->runs; i++)
+        if (collects(st->run[i].session))
+            return true;
+    return false;
 }
 
 /* In the last layer: keeps only the rows whose logits are wanted. Returns how many. */
@@ -356,6 +392,7 @@ static void layer_chunk(struct kva_step_state *st, int layer, int r0, int c)
     const bool last = layer == a->layers - 1;
     const size_t d = (size_t)a->dim, rot = (size_t)l->n_rot;
     float *x = st->x + (size_t)r0 * d, *cs = st->cs + (size_t)r0 * rot;
+    bool sums;
     int m;
 
     norm_rows(st, x, l->attn_norm, c);
@@ -377,8 +414,13 @@ static void layer_chunk(struct kva_step_state *st, int layer, int r0, int c)
         cs = st->sel_cs;
     }
     ops->matmul(ops, l->q, st->h, m, st->q, qw);
+    sums = any_collects(st);
+    if (sums)
+        memcpy(st->raw, st->q, (size_t)m * (size_t)qw * sizeof *st->q);
     ops->rope(ops, st->q, qw, m, a->heads, a->head_dim, cs, half);
     push_queries(st, layer, m);
+    if (sums)
+        collect(st, layer, m);
     if (last)
         m = keep_logit_rows(st, m);
     if (!m)

@@ -208,6 +208,8 @@ struct kva_session_opts {
     enum kva_kv_mode mode;
     size_t page_cap;
     int q_window; /* last queries kept per layer for scorers; 0: none */
+    const struct kva_collect *collect; /* [n_collect] distinct sums to be kept up */
+    int n_collect;
 };
 struct kva_session;
 enum kva_status kva_session_new(struct kva_model *m, const struct kva_session_opts *opts,
@@ -225,6 +227,23 @@ kva_session_seen(const struct kva_session *s); /* tokens processed = next positi
 /* Back to `seen` tokens: entries and queries at later positions go. */
 enum kva_status kva_session_rewind(struct kva_session *s, int32_t seen,
                                    struct kva_error *err);
+/* Evicts in the store and in whatever follows its entries: use these, not the store's
+ * own.
+ */
+enum kva_status kva_session_keep(struct kva_session *s, const struct kva_keep *keep,
+                                 struct kva_error *err);
+enum kva_status kva_session_replace(struct kva_session *s, const struct kva_keep *victims,
+                                    struct kva_error *err);
+/* Rows fed from now on count (true, the default) or do not (gold rows) in the sums. */
+void kva_session_collecting(struct kva_session *s, bool on);
+/* Bytes of the sums (part of the cell's meta bytes where they are kept between steps). */
+uint64_t kva_session_collect_bytes(const struct kva_session *s);
+/* Sets collected sums of one KV head, rank order (replayed scores). KVA_EINVALID when the
+ * session does not collect `want`. */
+enum kva_status kva_session_collect_set(struct kva_session *s,
+                                        const struct kva_collect *want, int layer,
+                                        int head, const float *sum,
+                                        struct kva_error *err);
 /* Query-window bytes (part of the cell's meta bytes when the schedule needs them). */
 uint64_t kva_session_window_bytes(const struct kva_session *s);
 /* Fills the model's half of a decision for this session. */

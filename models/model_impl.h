@@ -9,6 +9,7 @@
 
 #include "models/arch.h"
 #include "models/builtin.h"
+#include "models/collect.h"
 
 /* Rows of one session, standing together in the step. */
 struct kva_step_run {
@@ -36,6 +37,8 @@ struct kva_step_state {
     int *sel;         /* [chunk] rows that go on behind the append */
     int32_t *sel_pos; /* [chunk] */
     float *sel_cs;    /* [chunk][head_dim] */
+    float
+        *raw; /* [chunk][heads * head_dim] queries before the rotation, for collectors */
     float *xs, *h, *q, *k, *v, *att, *o, *gate, *up; /* [chunk][width] */
     float *logits;                                   /* [chunk_logits][vocab] */
     uint8_t *slab;                                   /* all of the above */
@@ -67,9 +70,12 @@ struct kva_session {
     struct kva_kvstore *store;
     int32_t seen;
     int q_window;
-    float *q;                    /* [layers][q_window][heads * head_dim] */
-    int32_t *q_pos;              /* [layers][q_window] */
-    struct kva_query_ring *ring; /* [layers] */
+    float *q;                       /* [layers][q_window][heads * head_dim] */
+    int32_t *q_pos;                 /* [layers][q_window] */
+    struct kva_query_ring *ring;    /* [layers] */
+    struct kva_collector **collect; /* [n_collect] */
+    int n_collect;
+    bool collecting;
     bool in_step;
     struct kva_error error;
 };
@@ -85,6 +91,10 @@ enum kva_status kva_model_retrieval(double theta, const struct kva_model_opts *o
 /* Appends one query row to a layer's window; the oldest goes when it is full. */
 void kva_session_push_query(struct kva_session *s, int layer, int32_t pos,
                             const float *q);
+/* Hands n query rows at ascending positions to the session's collectors. */
+enum kva_status kva_session_collected(struct kva_session *s, int layer, const float *raw,
+                                      const float *q, const int32_t *pos, int n,
+                                      struct kva_error *err);
 /* Drops what a step that will not finish has appended from pos0 on. */
 void kva_session_undo(struct kva_session *s, int32_t pos0);
 /* Marks the session failed and drops the entries of the step that failed, from pos0 on.

@@ -50,6 +50,15 @@ static enum kva_status new_session(struct kva_model *m,
         if (!s->ring || !s->q_pos || !s->q)
             goto nomem;
     }
+    s->collecting = true;
+    s->collect = kva_calloc((size_t)opts->n_collect + 1, sizeof(struct kva_collector *));
+    if (!s->collect)
+        goto nomem;
+    for (int i = 0; i < opts->n_collect; i++) {
+        if (kva_collector_new(m, &opts->collect[i], &s->collect[i], err) != KVA_OK)
+            goto nomem;
+        s->n_collect++;
+    }
     *out = s;
     return KVA_OK;
 nomem:
@@ -92,6 +101,15 @@ static enum kva_status status_of(const struct kva_session *s, struct kva_error *
     return s->error.code;
 }
 
+static struct kva_collector *collector(const struct kva_session *s,
+                                       const struct kva_collect *want)
+{
+    for (int i = 0; i < s->n_collect; i++)
+        if (kva_collect_same(kva_collector_want(s->collect[i]), want))
+            return s->collect[i];
+    return NULL;
+}
+
 enum kva_status kva_session_fork(const struct kva_session *src,
                                  const struct kva_keep *keep,
                                  const struct kva_session_opts *opts,
@@ -119,6 +137,17 @@ enum kva_status kva_session_fork(const struct kva_session *src,
                                    layer_queries(src, l) + slot * width);
         }
     }
+    for (int i = 0; i < s->n_collect; i++) {
+        const struct kva_collect *want = kva_collector_want(s->collect[i]);
+        const struct kva_collector *from = collector(src, want);
+
+        if (from == NULL) {
+            rc = KVA_FAIL(err, KVA_EINVALID,
+                          "sums over the prompt that the session does not collect");
+            goto out;
+        }
+        KVA_GO(kva_collector_copy(s->collect[i], from, src->store, keep, err));
+    }
     *dst = s;
     return KVA_OK;
 out:
@@ -130,6 +159,9 @@ void kva_session_free(struct kva_session *s)
 {
     if (!s)
         return;
+    for (int i = 0; i < s->n_collect; i++)
+        kva_collector_free(s->collect[i]);
+    free(s->collect);
     kva_kvstore_free(s->store);
     free(s->q);
     free(s->q_pos);
@@ -182,7 +214,59 @@ enum kva_status kva_session_rewind(struct kva_session *s, int32_t seen,
         return KVA_OK;
     KVA_TRY(kva_kvstore_rewind(s->store, seen, err));
     drop_queries(s, seen);
+    for (int i = 0; i < s->n_collect; i++)
+        kva_collector_rewind(s->collect[i], s->store, seen);
     s->seen = seen;
+    return KVA_OK;
+}
+
+enum kva_status kva_session_keep(struct kva_session *s, const struct kva_keep *keep,
+                                 struct kva_error *err)
+{
+    for (int i = 0; i < s->n_collect; i++)
+        KVA_TRY(kva_collector_keep(s->collect[i], s->store, keep, err));
+    return kva_kvstore_keep(s->store, keep, err);
+}
+
+enum kva_status kva_session_replace(struct kva_session *s, const struct kva_keep *victims,
+                                    struct kva_error *err)
+{
+    for (int i = 0; i < s->n_collect; i++)
+        KVA_TRY(kva_collector_drop(s->collect[i], s->store, victims, err));
+    return kva_kvstore_replace(s->store, victims, err);
+}
+
+void kva_session_collecting(struct kva_session *s, bool on)
+{
+    s->collecting = on;
+}
+
+uint64_t kva_session_collect_bytes(const struct kva_session *s)
+{
+    uint64_t bytes = 0;
+
+    for (int i = 0; i < s->n_collect; i++)
+        bytes += kva_collector_bytes(s->collect[i]);
+    return bytes;
+}
+
+enum kva_status kva_session_collect_set(struct kva_session *s,
+                                        const struct kva_collect *want, int layer,
+                                        int head, const float *sum, struct kva_error *err)
+{
+    struct kva_collector *c = collector(s, want);
+
+    if (c == NULL)
+        return KVA_FAIL(err, KVA_EINVALID, "sums that the session does not collect");
+    return kva_collector_set(c, s->store, layer, head, sum, err);
+}
+
+enum kva_status kva_session_collected(struct kva_session *s, int layer, const float *raw,
+                                      const float *q, const int32_t *pos, int n,
+                                      struct kva_error *err)
+{
+    for (int i = 0; s->collecting && i < s->n_collect; i++)
+        KVA_TRY(kva_collector_rows(s->collect[i], s->store, layer, raw, q, pos, n, err));
     return KVA_OK;
 }
 
@@ -193,6 +277,8 @@ void kva_session_undo(struct kva_session *s, int32_t pos0)
     if (kva_kvstore_rewind(s->store, pos0, &err) != KVA_OK && s->error.code == KVA_OK)
         s->error = err;
     drop_queries(s, pos0);
+    for (int i = 0; i < s->n_collect; i++)
+        kva_collector_rewind(s->collect[i], s->store, pos0);
 }
 
 void kva_session_fail(struct kva_session *s, const struct kva_error *why, int32_t pos0)
@@ -252,8 +338,29 @@ static int queries(void *ctx, int layer, const float **q, const int32_t **q_pos)
     return r->count;
 }
 
+static const float *side(void *ctx, const struct kva_collect *want, int layer)
+{
+    struct kva_session *s = ctx;
+    struct kva_collector *c = collector(s, want);
+
+    return c != NULL ? kva_collector_side(c, s->store, layer) : NULL;
+}
+
+static const struct kva_query_stats *
+query_stats(void *ctx, const struct kva_collect *want, int layer)
+{
+    struct kva_session *s = ctx;
+    struct kva_collector *c = collector(s, want);
+
+    return c != NULL ? kva_collector_stats(c, layer) : NULL;
+}
+
 void kva_session_decide_in(struct kva_session *s, struct kva_decide_in *in)
 {
+    in->side = side;
+    in->query_stats = query_stats;
+    in->side_ctx = s;
+    in->seen = s->seen;
     in->ops = s->m->ops;
     in->store = s->store;
     in->heads = s->m->arch.heads;

@@ -141,6 +141,16 @@ out:
     return rc;
 }
 
+static void decide_in(const struct kva_unit_run *u, const struct base *b,
+                      const struct kva_cell *cell, struct kva_decide_in *in)
+{
+    memset(in, 0, sizeof *in);
+    kva_session_decide_in(b->session, in);
+    in->seed = kva_unit_seed(u, cell);
+    in->block_len = b->n;
+    in->is_block = false;
+}
+
 /* Scores of one scorer on a base: computed once. */
 static enum kva_status base_scores(const struct kva_unit_run *u, struct base *b,
                                    const struct kva_cell *cell, const struct scored **out,
@@ -162,11 +172,7 @@ static enum kva_status base_scores(const struct kva_unit_run *u, struct base *b,
     s = &b->scored[b->n_scored];
     memset(s, 0, sizeof *s);
     snprintf(s->spec, sizeof s->spec, "%s", cell->method.scorer_spec);
-    memset(&in, 0, sizeof in);
-    kva_session_decide_in(b->session, &in);
-    in.seed = kva_unit_seed(u, cell);
-    in.block_len = b->n;
-    in.is_block = false;
+    decide_in(u, b, cell, &in);
     KVA_TRY(kva_method_score(&cell->method, &in, &s->scores, &s->scratch, err));
     s->ns = kva_now_ns() - t0;
     b->n_scored++;
@@ -233,9 +239,13 @@ static enum kva_status cut_from(struct unit_state *st, struct base *b, struct li
         }
     }
     t0 = kva_now_ns();
-    if (!dense)
-        KVA_GO(
-            kva_method_select(&cell->method, &sc->scores, l->rc.budget_total, &d, err));
+    if (!dense) {
+        struct kva_decide_in in;
+
+        decide_in(u, b, cell, &in);
+        KVA_GO(kva_method_decide(&cell->method, &in, &sc->scores, l->rc.budget_total, &d,
+                                 NULL, err));
+    }
     dense = dense || d.nothing_to_do;
     o = session_opts(
         u, mode,
@@ -291,7 +301,7 @@ enum kva_status kva_block_prefill(struct kva_unit_run *u, struct kva_session *s,
             rc = KVA_FAIL(err, KVA_ENONFINITE, "%llu scores are not finite numbers",
                           (unsigned long long)bad);
         if (rc == KVA_OK && !d.nothing_to_do)
-            rc = kva_kvstore_keep(store, &d.keep, err);
+            rc = kva_session_keep(s, &d.keep, err);
         if (rc == KVA_OK)
             rc = kva_kvstore_trim(store, err);
         *evict_ns += kva_now_ns() - t0;

@@ -111,7 +111,7 @@ static enum kva_status prefill_alone(struct kva_unit_run *u, struct alone *a,
     }
     t = kva_now_ns();
     if (!d.nothing_to_do)
-        KVA_GO(kva_kvstore_keep(kva_session_store(s), &d.keep, err));
+        KVA_GO(kva_session_keep(s, &d.keep, err));
     KVA_GO(kva_kvstore_trim(kva_session_store(s), err));
     a->evict_ns = kva_now_ns() - t;
 out:

@@ -27,7 +27,7 @@ enum kva_status kva_decide_own(struct kva_session *s, const struct kva_method *m
     in.is_block = is_block;
     KVA_GO(kva_method_score(method, &in, &scores, scratch, err));
     *nonfinite += scores.nonfinite;
-    KVA_GO(kva_method_select(method, &scores, total, d, err));
+    KVA_GO(kva_method_decide(method, &in, &scores, total, d, scratch, err));
 out:
     kva_scores_release(&scores);
     return rc;
@@ -239,11 +239,11 @@ static enum kva_status cut_to_budget(struct kva_run_cell *c, bool bulk,
     if (d.nothing_to_do)
         goto out;
     if (bulk) {
-        KVA_GO(kva_kvstore_keep(store, &d.keep, err));
+        KVA_GO(kva_session_keep(c->session, &d.keep, err));
         KVA_GO(kva_kvstore_trim(store, err));
     } else {
         KVA_GO(victims_of(&d, store, &victims, err));
-        KVA_GO(kva_kvstore_replace(store, &victims, err));
+        KVA_GO(kva_session_replace(c->session, &victims, err));
     }
 out:
     kva_keep_release(&victims);

@@ -312,7 +312,7 @@ static void check_kept(struct fixture *f, const char *text, struct kva_schedule 
         uint64_t total = sc.off[cells] * (uint64_t)tenth / 10;
         struct kva_decision d;
 
-        assert_ok(kva_method_select(&m, &sc, total, &d, &test_error));
+        assert_ok(kva_method_select(&m, &sc, NULL, total, &d, &test_error));
         assert_false(d.nothing_to_do);
         assert_int_equal(d.total, total);
         assert_int_equal(d.keep.off[cells], total);
@@ -431,7 +431,7 @@ static struct kva_decision select_of(const struct kva_scores *sc, const char *te
     struct kva_method m = parse(text, ONESHOT);
     struct kva_decision d;
 
-    assert_ok(kva_method_select(&m, sc, total, &d, &test_error));
+    assert_ok(kva_method_select(&m, sc, NULL, total, &d, &test_error));
     return d;
 }
 

@@ -41,8 +41,8 @@ static struct fixture run_block(const char *text, int prompt, int block, int bud
             struct kva_decision d;
 
             assert_ok(kva_method_score(&m, &in, &sc, NULL, &test_error));
-            assert_ok(
-                kva_method_select(&m, &sc, (uint64_t)(4 * budget), &d, &test_error));
+            assert_ok(kva_method_select(&m, &sc, NULL, (uint64_t)(4 * budget), &d,
+                                        &test_error));
             assert_ok(kva_kvstore_keep(f.store, &d.keep, &test_error));
             kva_decision_release(&d);
             kva_scores_release(&sc);
@@ -151,7 +151,7 @@ static struct kva_decision decide(struct fixture *f, const char *text,
 
     in.block_len = block_len;
     assert_ok(kva_method_score(&m, &in, &sc, NULL, &test_error));
-    assert_ok(kva_method_select(&m, &sc, total, &d, &test_error));
+    assert_ok(kva_method_select(&m, &sc, NULL, total, &d, &test_error));
     kva_scores_release(&sc);
     return d;
 }

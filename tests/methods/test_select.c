@@ -126,12 +126,12 @@ static void a_budget_below_one_entry_per_head_is_refused(void **state)
     struct kva_error err = {0};
 
     (void)state;
-    assert_int_equal(kva_method_select(&m, &sc, 1, &d, &err), KVA_EINVALID);
+    assert_int_equal(kva_method_select(&m, &sc, NULL, 1, &d, &err), KVA_EINVALID);
     assert_string_equal(err.text,
                         "a budget of 1 entries is below one for each of 2 KV heads");
     m = parse("dense", ONESHOT);
     err = (struct kva_error){0};
-    assert_int_equal(kva_method_select(&m, &sc, 4, &d, &err), KVA_EINVALID);
+    assert_int_equal(kva_method_select(&m, &sc, NULL, 4, &d, &err), KVA_EINVALID);
     kva_scores_release(&sc);
 }
 
@@ -166,12 +166,12 @@ static void an_allocator_that_misses_its_total_is_not_believed(void **state)
 
     (void)state;
     m.allocator = &bad;
-    assert_int_equal(kva_method_select(&m, &sc, 3, &d, &err), KVA_ECONFLICT);
+    assert_int_equal(kva_method_select(&m, &sc, NULL, 3, &d, &err), KVA_ECONFLICT);
     assert_string_equal(err.text, "bad gives 4 entries instead of 3");
     assert_null(d.keep.rank);
     bad.allocate = empties_one;
     err = (struct kva_error){0};
-    assert_int_equal(kva_method_select(&m, &sc, 3, &d, &err), KVA_ECONFLICT);
+    assert_int_equal(kva_method_select(&m, &sc, NULL, 3, &d, &err), KVA_ECONFLICT);
     assert_string_equal(err.text, "bad gives layer 0 head 0 0 of 3 entries");
     kva_scores_release(&sc);
 }
@@ -200,7 +200,7 @@ static void scores_that_are_not_finite_go_first_and_are_counted(void **state)
     m.scorer = &broken;
     assert_ok(kva_method_score(&m, &in, &sc, NULL, &test_error));
     assert_int_equal(sc.nonfinite, 10);
-    assert_ok(kva_method_select(&m, &sc, 11, &d, &test_error));
+    assert_ok(kva_method_select(&m, &sc, NULL, 11, &d, &test_error));
     assert_keeps(d, 0, 2, 3, 6, 7, 10, 11, 14, 15, 17, 18, 19);
     kva_decision_release(&d);
     kva_scores_release(&sc);

@@ -574,7 +574,7 @@ static void aware_snapkv_with_80_entries_is_always_right(void **state)
         kva_session_decide_in(s, &in);
         in.block_len = kva_session_seen(s);
         OK(kva_method_score(&method, &in, &scores, NULL, err));
-        OK(kva_method_select(&method, &scores, 4 * 80, &d, err));
+        OK(kva_method_select(&method, &scores, NULL, 4 * 80, &d, err));
         assert_int_equal(d.total, 4 * 80);
         OK(kva_kvstore_keep(kva_session_store(s), &d.keep, err));
         OK(kva_prefill(m, s, h.question.id + h.question.n - 1, 1, 0, &last, err));

@@ -335,7 +335,7 @@ static enum kva_status decide(void *ctx, struct kva_error *err)
     kva_session_decide_in(d->session, &in);
     in.block_len = TOKENS;
     KVA_GO(kva_method_score(&d->method, &in, &scores, NULL, err));
-    KVA_GO(kva_method_select(&d->method, &scores, total, &out, err));
+    KVA_GO(kva_method_select(&d->method, &scores, NULL, total, &out, err));
     assert_int_equal(out.total, total);
     fnv = kva_fnv1a64(out.keep.rank, total * sizeof *out.keep.rank);
     if (!d->fnv)

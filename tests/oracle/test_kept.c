@@ -185,7 +185,7 @@ static void kept_file(struct kept_run *r, const json_t *context, const char *tex
             inside++;
             continue;
         }
-        OK(kva_method_select(&m, &sc, total, &d, err));
+        OK(kva_method_select(&m, &sc, NULL, total, &d, err));
         for (int c = 0; c < r->layers * r->heads; c++) {
             kept_map(&d, c, ours, r->s);
             if (json_is_integer(kept_at(json_object_get(row, "twin_diff"), c / r->heads,
@@ -226,8 +226,8 @@ static void kept_adakv_own(struct kept_run *r, const json_t *context)
 
         if (n <= KEPT_WINDOW)
             continue;
-        OK(kva_method_select(&m, &own, (uint64_t)(n * c), &a, err));
-        OK(kva_method_select(&m, &raised, (uint64_t)(n * c), &b, err));
+        OK(kva_method_select(&m, &own, NULL, (uint64_t)(n * c), &a, err));
+        OK(kva_method_select(&m, &raised, NULL, (uint64_t)(n * c), &b, err));
         for (int l = 0; l < r->layers; l++) {
             bool unbound = true, equal = true;
 

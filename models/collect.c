@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* collect.c - column sums, chunk attention and query statistics of a session.
+ *
+ *     columns  side[j] += sum over tile rows i and the group's heads a of A[a][i][j]
+ *     chunks   side[j]  = 1/G sum_a sum_i softmax_j(q_i . k_j), i and j of one chunk
+ *     queries  mean = 1/n sum q,  cov = 1/n sum q q' - mean mean'      (pre-RoPE, double)
+ *
+ * A tile of columns ends at a multiple of TILE positions or at a decision, whichever
+ * comes first; a chunk ends at start + i * chunk, or at the end of the prompt. Both
+ * depend on positions alone. The sum over a tile is its size times the mean that the
+ * backend's window attention gives. */
+#include "models/collect.h"
+
+#include "models/model_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TILE 128
+
+struct sums {
+    float *x;
+    int n, cap;
+};
+
+struct kva_collector {
+    struct kva_model *m;
+    struct kva_collect want;
+    /* COLUMNS, CHUNKS, REPLAY */
+    struct sums *head; /* [layers * kv_heads] rank order */
+    int rows;          /* capacity of a tile */
+    float *tile;       /* [layers][rows][heads * head_dim] queries not yet added */
+    int32_t *tile_pos; /* [layers][rows] */
+    int *tile_n;       /* [layers] */
+    float *side;       /* what kva_collector_side hands out */
+    size_t side_cap;
+    /* QUERIES */
+    double *sum;    /* [layers][heads][dim] */
+    double *square; /* [layers][heads][dim][dim], lower triangle */
+    int64_t *count; /* [layers] */
+    double *mean, *cov;
+    struct kva_query_stats stats;
+};
+
+static size_t width(const struct kva_collector *c)
+{
+    return (size_t)c->m->arch.heads * (size_t)c->m->arch.head_dim;
+}
+
+bool kva_collect_same(const struct kva_collect *a, const struct kva_collect *b)
+{
+    return a->kind == b->kind && a->chunk == b->chunk && a->start == b->start &&
+           a->restart == b->restart && a->plus == b->plus;
+}
+
+const struct kva_collect *kva_collector_want(const struct kva_collector *c)
+{
+    return &c->want;
+}
+
+enum kva_status kva_collector_new(struct kva_model *m, const struct kva_collect *want,
+                                  struct kva_collector **out, struct kva_error *err)
+{
+    const struct kva_arch *a = &m->arch;
+    size_t layers = (size_t)a->layers, heads = (size_t)a->heads, d = (size_t)a->head_dim;
+    struct kva_collector *c = kva_calloc(1, sizeof *c);
+
+    *out = NULL;
+    if (c == NULL)
+        goto nomem;
+    c->m = m;
+    c->want = *want;
+    if (want->kind == KVA_COLLECT_QUERIES) {
+        c->sum = kva_calloc(layers * heads * d, sizeof *c->sum);
+        c->square = kva_calloc(layers * heads * d * d, sizeof *c->square);
+        c->count = kva_calloc(layers, sizeof *c->count);
+        c->mean = kva_calloc(heads * d, sizeof *c->mean);
+        c->cov = kva_calloc(heads * d * d, sizeof *c->cov);
+        if (!c->sum || !c->square || !c->count || !c->mean || !c->cov)
+            goto nomem;
+    } else {
+        c->rows = want->kind == KVA_COLLECT_CHUNKS    ? want->chunk
+                  : want->kind == KVA_COLLECT_COLUMNS ? TILE
+                                                      : 0;
+        c->head = kva_calloc(layers * (size_t)a->kv_heads, sizeof *c->head);
+        c->tile_n = kva_calloc(layers, sizeof *c->tile_n);
+        c->tile_pos = kva_calloc(layers * (size_t)c->rows + 1, sizeof *c->tile_pos);
+        c->tile = kva_calloc(layers * (size_t)c->rows * heads * d + 1, sizeof *c->tile);
+        if (!c->head || !c->tile_n || !c->tile_pos || !c->tile)
+            goto nomem;
+    }
+    *out = c;
+    return KVA_OK;
+nomem:
+    kva_collector_free(c);
+    return KVA_FAIL(err, KVA_ENOMEM, "sums over the prompt: out of memory");
+}
+
+void kva_collector_free(struct kva_collector *c)
+{
+    if (c == NULL)
+        return;
+    for (int i = 0; c->head && i < c->m->arch.layers * c->m->arch.kv_heads; i++)
+        free(c->head[i].x);
+    free(c->head);
+    free(c->tile);
+    free(c->tile_pos);
+    free(c->tile_n);
+    free(c->side);
+    free(c->sum);
+    free(c->square);
+    free(c->count);
+    free(c->mean);
+    free(c->cov);
+    free(c);
+}
+
+uint64_t kva_collector_bytes(const struct kva_collector *c)
+{
+    const struct kva_arch *a = &c->m->arch;
+    uint64_t layers = (uint64_t)a->layers, d = (uint64_t)a->head_dim, bytes = 0;
+
+    if (c->want.kind == KVA_COLLECT_QUERIES)
+        return layers * (uint64_t)a->heads * (d + d * d) * sizeof(double);
+    for (int i = 0; i < a->layers * a->kv_heads; i++)
+        bytes += (uint64_t)c->head[i].n * sizeof(float);
+    return bytes + layers * (uint64_t)c->rows * (width(c) * sizeof(float) + 4);
+}
+
+/* ---- sums follow the store ---- */
+
+/* As many sums as the KV head has live entries: new ones are 0, the newest go first. */
+static enum kva_status sync_head(struct kva_collector *c, const struct kva_kvstore *store,
+                                 int layer, int head, struct kva_error *err)
+{
+    struct sums *s = &c->head[layer * c->m->arch.kv_heads + head];
+    int n = kva_kvstore_live(store, layer, head);
+
+    if (n > s->cap) {
+        int cap = n + n / 4 + 64;
+        float *grown = kva_realloc(s->x, (size_t)cap, sizeof *grown);
+
+        if (grown == NULL)
+            return KVA_FAIL(err, KVA_ENOMEM, "sums of %d entries", n);
+        s->x = grown;
+        s->cap = cap;
+    }
+    if (n > s->n)
+        memset(s->x + s->n, 0, (size_t)(n - s->n) * sizeof *s->x);
+    s->n = n;
+    return KVA_OK;
+}
+
+static enum kva_status sync_layer(struct kva_collector *c,
+                                  const struct kva_kvstore *store, int layer,
+                                  struct kva_error *err)
+{
+    for (int h = 0; h < c->m->arch.kv_heads; h++)
+        KVA_TRY(sync_head(c, store, layer, h, err));
+    return KVA_OK;
+}
+
+/* ---- tiles ---- */
+
+/* Keys of a layer, all of them (lo > hi) or those at positions [lo, hi); which[h] is the
+ * rank of the first. */
+static enum kva_status layer_keys(const struct kva_collector *c,
+                                  const struct kva_kvstore *store, int layer, int32_t lo,
+                                  int32_t hi, struct kva_arena *arena,
+                                  struct kva_rows *rows, int32_t **pos, int **which,
+                                  struct kva_error *err)
+{
+    const struct kva_arch *a = &c->m->arch;
+    size_t *off = kva_arena_alloc(arena, (size_t)a->kv_heads + 1, sizeof *off);
+    size_t all = 0, used = 0;
+
+    *which = kva_arena_alloc(arena, (size_t)a->kv_heads, sizeof **which);
+    for (int h = 0; h < a->kv_heads; h++)
+        all += (size_t)kva_kvstore_live(store, layer, h);
+    *rows = (struct kva_rows){.off = off, .heads = a->kv_heads, .dim = a->head_dim};
+    rows->data = kva_arena_alloc(arena, all * (size_t)a->head_dim, sizeof *rows->data);
+    *pos = kva_arena_alloc(arena, all, sizeof **pos);
+    if (!off || !*which || !rows->data || !*pos)
+        return KVA_FAIL(err, KVA_ENOMEM, "keys of %zu entries", all);
+    for (int h = 0; h < a->kv_heads; h++) {
+        int n = kva_kvstore_live(store, layer, h), first = 0, last = n;
+        float *at = rows->data + used * (size_t)a->head_dim;
+        int32_t *p = *pos + used;
+
+        kva_kvstore_positions(store, layer, h, p);
+        kva_kvstore_gather(store, layer, h, at, NULL);
+        if (lo < hi) {
+            while (first < n && p[first] < lo)
+                first++;
+            while (last > first && p[last - 1] >= hi)
+                last--;
+            memmove(p, p + first, (size_t)(last - first) * sizeof *p);
+            memmove(at, at + (size_t)first * (size_t)a->head_dim,
+                    (size_t)(last - first) * (size_t)a->head_dim * sizeof *at);
+        }
+        (*which)[h] = first;
+        used += (size_t)(last - first);
+        off[h + 1] = used;
+    }
+    return KVA_OK;
+}
+
+/* Adds a layer's tile to to[kv_heads], arrays in rank order; the tile stays. */
+static enum kva_status add_tile(const struct kva_collector *c,
+                                const struct kva_kvstore *store, int layer,
+                                float *const *to, struct kva_error *err)
+{
+    const struct kva_arch *a = &c->m->arch;
+    const bool chunks = c->want.kind == KVA_COLLECT_CHUNKS;
+    const int n = c->tile_n[layer], group = a->heads / a->kv_heads;
+    float *q = c->tile + (size_t)layer * (size_t)c->rows * width(c);
+    int32_t *pos = c->tile_pos + (size_t)layer * (size_t)c->rows, *k_pos;
+    struct kva_arena arena;
+    struct kva_rows keys;
+    size_t *off;
+    float *m;
+    int *which;
+    enum kva_status rc;
+
+    if (n == 0)
+        return KVA_OK;
+    kva_arena_init(&arena);
+    KVA_GO(layer_keys(c, store, layer, chunks ? pos[0] : 1, chunks ? pos[n - 1] + 1 : 0,
+                      &arena, &keys, &k_pos, &which, err));
+    off = kva_arena_alloc(&arena, (size_t)a->heads + 1, sizeof *off);
+    if (off == NULL)
+        goto nomem;
+    for (int i = 0; i < a->heads; i++)
+        off[i + 1] = off[i] + keys.off[i / group + 1] - keys.off[i / group];
+    m = kva_arena_alloc(&arena, off[a->heads] + 1, sizeof *m);
+    if (m == NULL)
+        goto nomem;
+    for (size_t j = 0; chunks && j < keys.off[a->kv_heads]; j++)
+        k_pos[j] = 0; /* a chunk sees itself whole */
+    c->m->ops->window_mean(c->m->ops, q, pos, n, a->heads, &keys, k_pos,
+                           chunks ? 1.0f : a->score_scale, m, off);
+    for (int i = 0; i < a->heads; i++) {
+        float *x = to[i / group] + which[i / group];
+        const float by = chunks ? (float)n / (float)group : (float)n;
+
+        for (size_t j = off[i]; j < off[i + 1]; j++)
+            x[j - off[i]] += by * m[j];
+    }
+out:
+    kva_arena_release(&arena);
+    return rc;
+nomem:
+    rc = KVA_FAIL(err, KVA_ENOMEM, "attention of %d queries", n);
+    goto out;
+}
+
+/* Adds the tile to the sums and empties it. */
+static enum kva_status end_tile(struct kva_collector *c, const struct kva_kvstore *store,
+                                int layer, struct kva_error *err)
+{
+    const int heads = c->m->arch.kv_heads;
+    float **to;
+    enum kva_status rc;
+
+    KVA_TRY(sync_layer(c, store, layer, err));
+    if (c->tile_n[layer] == 0)
+        return KVA_OK;
+    to = kva_calloc((size_t)heads, sizeof(float *));
+    if (to == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "sums of %d KV heads", heads);
+    for (int h = 0; h < heads; h++)
+        to[h] = c->head[layer * heads + h].x;
+    rc = add_tile(c, store, layer, to, err);
+    c->tile_n[layer] = 0;
+    free(to);
+    return rc;
+}
+
+/* Does the tile end before position pos? */
+static bool ends_before(const struct kva_collector *c, int32_t pos)
+{
+    if (c->want.kind == KVA_COLLECT_CHUNKS)
+        return (pos - c->want.start) % c->want.chunk == 0;
+    return pos % TILE == 0;
+}
+
+static void add_queries(struct kva_collector *c, int layer, const float *raw,
+                        const int32_t *pos, int n)
+{
+    const struct kva_arch *a = &c->m->arch;
+    const size_t d = (size_t)a->head_dim, heads = (size_t)a->heads;
+
+    for (int i = 0; i < n; i++) {
+        const float *row = raw + (size_t)i * width(c);
+
+        if (pos[i] < c->want.start)
+            continue;
+        c->count[layer]++;
+        for (size_t h = 0; h < heads; h++) {
+            double *sum = c->sum + ((size_t)layer * heads + h) * d;
+            double *square = c->square + ((size_t)layer * heads + h) * d * d;
+            const float *q = row + h * d;
+
+            for (size_t x = 0; x < d; x++)
+                sum[x] += (double)q[x];
+            for (size_t x = 0; x < d; x++)
+                for (size_t y = 0; y <= x; y++)
+                    square[x * d + y] += (double)q[x] * (double)q[y];
+        }
+    }
+}
+
+enum kva_status kva_collector_rows(struct kva_collector *c,
+                                   const struct kva_kvstore *store, int layer,
+                                   const float *raw, const float *q, const int32_t *pos,
+                                   int n, struct kva_error *err)
+{
+    if (c->want.kind == KVA_COLLECT_QUERIES) {
+        add_queries(c, layer, raw, pos, n);
+        return KVA_OK;
+    }
+    for (int i = 0; c->rows > 0 && i < n; i++) {
+        int *used = &c->tile_n[layer];
+        size_t at = (size_t)layer * (size_t)c->rows;
+
+        if (c->want.kind == KVA_COLLECT_CHUNKS && pos[i] < c->want.start)
+            continue;
+        if (*used > 0 && ends_before(c, pos[i])) {
+            KVA_TRY(end_tile(c, store, layer, err));
+        }
+        at += (size_t)(*used)++;
+        c->tile_pos[at] = pos[i];
+        memcpy(c->tile + at * width(c), q + (size_t)i * width(c), width(c) * sizeof *q);
+    }
+    return KVA_OK;
+}
+
+/* Brings the sums of every layer up to date for good: a decision ends a tile. */
+static enum kva_status flush(struct kva_collector *c, const struct kva_kvstore *store,
+                             struct kva_error *err)
+{
+    for (int l = 0; l < c->m->arch.layers; l++) {
+        KVA_TRY(end_tile(c, store, l, err));
+    }
+    return KVA_OK;
+}
+
+enum kva_status kva_collector_keep(struct kva_collector *c,
+                                   const struct kva_kvstore *store,
+                                   const struct kva_keep *keep, struct kva_error *err)
+{
+    if (c->want.kind == KVA_COLLECT_QUERIES)
+        return KVA_OK;
+    KVA_TRY(flush(c, store, err));
+    for (int i = 0; i < keep->layers * keep->kv_heads; i++) {
+        struct sums *s = &c->head[i];
+        int n = 0;
+
+        for (size_t j = keep->off[i]; j < keep->off[i + 1]; j++)
+            s->x[n++] = c->want.restart ? 0 : s->x[keep->rank[j]];
+        s->n = n;
+    }
+    return KVA_OK;
+}
+
+enum kva_status kva_collector_drop(struct kva_collector *c,
+                                   const struct kva_kvstore *store,
+                                   const struct kva_keep *victims, struct kva_error *err)
+{
+    if (c->want.kind == KVA_COLLECT_QUERIES)
+        return KVA_OK;
+    KVA_TRY(flush(c, store, err));
+    for (int i = 0; i < victims->layers * victims->kv_heads; i++) {
+        struct sums *s = &c->head[i];
+        size_t v = victims->off[i];
+        int n = 0;
+
+        for (int j = 0; j < s->n; j++) {
+            if (v < victims->off[i + 1] && victims->rank[v] == j)
+                v++;
+            else
+                s->x[n++] = c->want.restart ? 0 : s->x[j];
+        }
+        s->n = n;
+    }
+    return KVA_OK;
+}
+
+void kva_collector_rewind(struct kva_collector *c, const struct kva_kvstore *store,
+                          int32_t pos)
+{
+    if (c->want.kind == KVA_COLLECT_QUERIES)
+        return;
+    for (int l = 0; l < c->m->arch.layers; l++) {
+        int32_t *p = c->tile_pos + (size_t)l * (size_t)c->rows;
+
+        while (c->tile_n[l] > 0 && p[c->tile_n[l] - 1] >= pos)
+            c->tile_n[l]--;
+        for (int h = 0; h < c->m->arch.kv_heads; h++) {
+            struct sums *s = &c->head[l * c->m->arch.kv_heads + h];
+            int n = kva_kvstore_live(store, l, h);
+
+            s->n = s->n > n ? n : s->n;
+        }
+    }
+}
+
+enum kva_status kva_collector_copy(struct kva_collector *to,
+                                   const struct kva_collector *from,
+                                   const struct kva_kvstore *store,
+                                   const struct kva_keep *keep, struct kva_error *err)
+{
+    const struct kva_arch *a = &to->m->arch;
+    size_t layers = (size_t)a->layers, heads = (size_t)a->heads, d = (size_t)a->head_dim;
+
+    if (to->want.kind == KVA_COLLECT_QUERIES) {
+        memcpy(to->sum, from->sum, layers * heads * d * sizeof *to->sum);
+        memcpy(to->square, from->square, layers * heads * d * d * sizeof *to->square);
+        memcpy(to->count, from->count, layers * sizeof *to->count);
+        return KVA_OK;
+    }
+    memcpy(to->tile, from->tile,
+           layers * (size_t)to->rows * width(to) * sizeof *to->tile);
+    memcpy(to->tile_pos, from->tile_pos,
+           layers * (size_t)to->rows * sizeof *to->tile_pos);
+    memcpy(to->tile_n, from->tile_n, layers * sizeof *to->tile_n);
+    for (int l = 0; l < a->layers; l++) {
+        KVA_TRY(sync_layer(to, store, l, err));
+        for (int h = 0; h < a->kv_heads; h++) {
+            const struct sums *f = &from->head[l * a->kv_heads + h];
+            struct sums *t = &to->head[l * a->kv_heads + h];
+
+            /* entries without a sum yet are the newest ones */
+            if (f->n > 0)
+                memcpy(t->x, f->x, (size_t)(f->n < t->n ? f->n : t->n) * sizeof *t->x);
+        }
+    }
+    return keep != NULL ? kva_collector_keep(to, store, keep, err) : KVA_OK;
+}
+
+const float *kva_collector_side(struct kva_collector *c, const struct kva_kvstore *store,
+                                int layer)
+{
+    const int heads = c->m->arch.kv_heads;
+    struct kva_error err = {0};
+    size_t n = 0, at = 0;
+    float **to;
+    enum kva_status rc;
+
+    if (sync_layer(c, store, layer, &err) != KVA_OK)
+        return NULL;
+    for (int h = 0; h < heads; h++)
+        n += (size_t)c->head[layer * heads + h].n;
+    if (n > c->side_cap) {
+        float *grown = kva_realloc(c->side, n, sizeof *grown);
+
+        if (grown == NULL)
+            return NULL;
+        c->side = grown;
+        c->side_cap = n;
+    }
+    to = kva_calloc((size_t)heads, sizeof(float *));
+    if (to == NULL)
+        return NULL;
+    for (int h = 0; h < heads; h++) {
+        const struct sums *s = &c->head[layer * heads + h];
+
+        to[h] = c->side + at;
+        if (s->n > 0)
+            memcpy(to[h], s->x, (size_t)s->n * sizeof *s->x);
+        at += (size_t)s->n;
+    }
+    /* a tile that is not full counts here and stays open: whoever reads on from this
+     * state goes on with it, whether or not somebody looked */
+    rc = add_tile(c, store, layer, to, &err);
+    free(to);
+    return rc == KVA_OK ? c->side : NULL;
+}
+
+const struct kva_query_stats *kva_collector_stats(struct kva_collector *c, int layer)
+{
+    const size_t d = (size_t)c->m->arch.head_dim, heads = (size_t)c->m->arch.heads;
+    const double *sum = c->sum + (size_t)layer * heads * d;
+    const double *square = c->square + (size_t)layer * heads * d * d;
+    double n = (double)(c->count[layer] > 0 ? c->count[layer] : 1);
+
+    for (size_t i = 0; i < heads * d; i++)
+        c->mean[i] = sum[i] / n;
+    for (size_t h = 0; h < heads; h++)
+        for (size_t x = 0; x < d; x++)
+            for (size_t y = 0; y <= x; y++) {
+                size_t at = h * d * d;
+                double v =
+                    square[at + x * d + y] / n - c->mean[h * d + x] * c->mean[h * d + y];
+
+                c->cov[at + x * d + y] = c->cov[at + y * d + x] = v;
+            }
+    c->stats = (struct kva_query_stats){c->mean, c->cov, c->count[layer]};
+    return &c->stats;
+}
+
+enum kva_status kva_collector_set(struct kva_collector *c,
+                                  const struct kva_kvstore *store, int layer, int head,
+                                  const float *sum, struct kva_error *err)
+{
+    struct sums *s = &c->head[layer * c->m->arch.kv_heads + head];
+
+    KVA_TRY(sync_head(c, store, layer, head, err));
+    memcpy(s->x, sum, (size_t)s->n * sizeof *sum);
+    return KVA_OK;
+}
