@@ -88,6 +88,8 @@ static void lead_sentence(struct kva_report *r, const struct kva_board *b)
         kva_buf_printf(&s, ", mean of %d task%s", b->n_used, b->n_used == 1 ? "" : "s");
     if (b->ctx && b->n_task > 1)
         kva_buf_printf(&s, " at %d tokens", b->ctx);
+    if (b->mark[0] && b->n_task > 1)
+        kva_buf_printf(&s, ", %s", b->mark);
     if (strcmp(b->visibility, "agnostic") != 0)
         kva_buf_printf(&s, ", question %s", b->visibility);
     if (strcmp(b->schedule, "oneshot") != 0)
@@ -131,6 +133,7 @@ static void board_sentence(struct kva_report *r, const struct kva_board *b)
 static void summary(struct kva_report *r)
 {
     int other = 0, shown = 0, missing = 0, rows = 0, untimed = 0, below = 0;
+    int weak = 0;
 
     for (int i = 0; i < r->n_board; i++) {
         const struct kva_board *b = &r->board[i];
@@ -149,8 +152,10 @@ static void summary(struct kva_report *r)
                 untimed += b->arm[k].n_alone == 0;
                 missing += b->arm[k].expected - b->arm[k].ok;
             }
-        for (int t = 0; t < b->n_task; t++)
+        for (int t = 0; t < b->n_task; t++) {
             below += b->below[t];
+            weak += b->weak[t];
+        }
     }
     if (shown > 6)
         SAY(r, "%d more leaderboards follow below.", shown - 6);
@@ -164,6 +169,11 @@ static void summary(struct kva_report *r)
             "%d task%s below the guess floor even with the full cache: shown, not "
             "counted.",
             below, below == 1 ? "" : "s");
+    if (weak)
+        SAY(r,
+            "%d task%s weak: the full cache is right in less than 60 of 100; not in a "
+            "mean of stronger tasks.",
+            weak, weak == 1 ? " is" : "s are");
     if (missing)
         SAY(r,
             "%d planned outcomes are missing or failed: rows that lack some have no "

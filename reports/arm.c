@@ -21,11 +21,6 @@
 
 #define HELD_AS_DENSE 0.98 /* reports.md 5.2 */
 
-static bool used(const struct kva_board *b, int t)
-{
-    return b->n_used == 0 || !b->below[t];
-}
-
 static int cell_expected(const struct kva_data *d, const struct kva_cells *c, int cell)
 {
     int n = c->first_outcome[cell + 1] - c->first_outcome[cell];
@@ -94,7 +89,7 @@ enum kva_status kva_pairs_make(const struct kva_data *d, const struct kva_cells 
 
     memset(out, 0, sizeof *out);
     for (int t = 0; t < b->n_task; t++)
-        if (used(b, t) && x->cell[t] >= 0)
+        if (b->used[t] && x->cell[t] >= 0)
             total += (size_t)(c->first[x->cell[t] + 1] - c->first[x->cell[t]]);
     out->s = kva_calloc((size_t)b->n_task, sizeof *out->s);
     out->values = kva_calloc(2 * total + 1, sizeof *out->values);
@@ -109,7 +104,7 @@ enum kva_status kva_pairs_make(const struct kva_data *d, const struct kva_cells 
         double *va = out->values + at, *vb = out->values + total + at;
         int n, px, py, most;
 
-        if (!used(b, t))
+        if (!b->used[t])
             continue;
         if (x->cell[t] < 0 || y->cell[t] < 0) {
             out->valid = false;
@@ -156,7 +151,7 @@ static bool arm_digest(const struct kva_data *d, const struct kva_board *b,
     if (!all)
         return false;
     for (int t = 0; t < b->n_task; t++)
-        if (used(b, t) && x->cell[t] >= 0)
+        if (b->used[t] && x->cell[t] >= 0)
             memcpy(all[n++], d->cells[x->cell[t]].digest, 32);
     if (n == 1) {
         memcpy(out, all[0], 32);
@@ -278,7 +273,7 @@ static void outcomes_of_arm(const struct kva_data *d, const struct kva_cells *c,
     for (int t = 0; t < b->n_task; t++) {
         int cell = arm->cell[t];
 
-        if (cell < 0 || !used(b, t))
+        if (cell < 0 || !b->used[t])
             continue;
         arm->expected += cell_expected(d, c, cell);
         for (int i = c->first_outcome[cell]; i < c->first_outcome[cell + 1]; i++) {
@@ -335,7 +330,7 @@ static void score_of_arm(const struct kva_data *d, const struct kva_cells *c,
     double sum = 0;
 
     for (int t = 0; t < b->n_task; t++)
-        if (used(b, t) && (arm->cell[t] < 0 || count_ok(c, arm->cell[t]) == 0))
+        if (b->used[t] && (arm->cell[t] < 0 || count_ok(c, arm->cell[t]) == 0))
             return; /* a task without a score: the mean is not defined */
     if (kva_pairs_make(d, c, b, arm, arm, &p, NULL) != KVA_OK)
         return;
@@ -364,7 +359,7 @@ static double nats(const struct kva_cells *c, const struct kva_board *b, const i
         double part = 0;
         int n = 0, at[2];
 
-        if (!used(b, t))
+        if (!b->used[t])
             continue;
         for (int k = 0; k < 2; k++) {
             if (other[k] && other[k][t] < 0)
@@ -441,7 +436,7 @@ void kva_arm_measure(const struct kva_data *d, const struct kva_cells *c,
     if (arm->role != KVA_ARM_METHOD || !b->ranks)
         return;
     for (int t = 0; t < b->n_task; t++)
-        if (used(b, t) && b->no_dense[t])
+        if (b->used[t] && b->no_dense[t])
             arm->unranked = KVA_UNRANKED_NO_DENSE;
     if (b->n_used == 0)
         arm->unranked = KVA_UNRANKED_FLOOR;

@@ -2,14 +2,17 @@
 /* board.c - which cells stand in one table (reports.md 6.2, rulings R10, R13, R24).
  *
  * A row ("arm") is a method at a budget: all cells that share model, context length,
- * visibility, schedule, numerics, KV type, enforcement and the rest of the identity. Arms
- * with the same set of tasks share a board; its score is the unweighted mean of the task
- * means. Physical, mask and oracle cells never share one. Each task also gets a board of
- * its own. Dense and blind are references of every board, found by dense_key.
+ * visibility, schedule, numerics, KV type, enforcement, the protocol of its tasks
+ * (dialect and profile) and the rest of the identity. Arms with the same set of tasks
+ * share a board; its score is the unweighted mean of the task means. Physical, mask and
+ * oracle cells never share one. Each task also gets a board of its own. Dense and blind
+ * are references of every board, found by dense_key.
  *
  * A task whose dense score does not clear its guess floor (lower Wilson bound <= the
  * larger of the stored floor and the blind score) says nothing about eviction: it stays
- * out of means and ranks, and is named. */
+ * out of means and ranks, and is named. A task above its floor on which the full cache
+ * answers under 60 of 100 right is weak: it is ranked in its own table and stays out of
+ * the mean, unless nothing else is there. */
 #include "reports/internal.h"
 
 #include <math.h>
@@ -63,9 +66,10 @@ static void base_key(const struct draft *x, int cell, struct kva_buf *key)
 {
     const struct kva_data_cell *c = &x->d->cells[cell];
 
-    kva_buf_printf(key, "%d\x1f%d\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%d\x1f",
-                   c->model, x->d->tasks[c->task].ctx, x->c->variant[cell], c->numerics,
-                   c->kv, c->visibility, c->schedule, c->enforce, c->oracle);
+    kva_buf_printf(key, "%d\x1f%d\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%d\x1f",
+                   c->model, x->d->tasks[c->task].ctx, x->c->protocol[c->task].mark,
+                   x->c->variant[cell], c->numerics, c->kv, c->visibility, c->schedule,
+                   c->enforce, c->oracle);
 }
 
 static enum kva_status arm_push(struct draft_arm *a, int task, int cell,
@@ -166,6 +170,7 @@ static struct kva_board *board_add(struct draft *x, int key_cell, const int *tas
     b->kv = kva_report_clean(a, c->kv);
     b->enforce = is_reference(c) ? "physical" : kva_report_clean(a, c->enforce);
     b->variant = x->c->variant[key_cell];
+    b->mark = x->c->protocol[c->task].mark;
     b->oracle = c->oracle;
     b->ranks = !c->oracle && b->enforce && strcmp(b->enforce, "physical") == 0;
     b->ctx = x->d->tasks[c->task].ctx;
@@ -175,14 +180,16 @@ static struct kva_board *board_add(struct draft *x, int key_cell, const int *tas
     b->task = kva_arena_alloc(a, m, sizeof *b->task);
     b->task_label = kva_arena_alloc(a, m, sizeof *b->task_label);
     b->below = kva_arena_alloc(a, m, sizeof *b->below);
+    b->weak = kva_arena_alloc(a, m, sizeof *b->weak);
+    b->used = kva_arena_alloc(a, m, sizeof *b->used);
     b->no_dense = kva_arena_alloc(a, m, sizeof *b->no_dense);
     b->dense_score = kva_arena_alloc(a, m, sizeof(double));
     b->dense_lo = kva_arena_alloc(a, m, sizeof(double));
     b->floor = kva_arena_alloc(a, m, sizeof(double));
     b->blind_score = kva_arena_alloc(a, m, sizeof(double));
     if (!b->model || !b->visibility || !b->schedule || !b->numerics || !b->kv ||
-        !b->enforce || !b->task || !b->task_label || !b->below || !b->no_dense ||
-        !b->dense_score || !b->dense_lo || !b->floor || !b->blind_score)
+        !b->enforce || !b->task || !b->task_label || !b->below || !b->weak || !b->used ||
+        !b->no_dense || !b->dense_score || !b->dense_lo || !b->floor || !b->blind_score)
         return NULL;
     for (int t = 0; t < n; t++) {
         b->task[t] = task[t];
@@ -415,8 +422,19 @@ static double cell_mean(const struct kva_cells *c, int cell, int *n)
     return *n ? sum / *n : (double)NAN;
 }
 
+#define WEAK 0.60 /* small-models.md 5c */
+
+/* A dense score under 60 says that a model cannot do a task only where an answer is right
+ * or wrong; an F1 or ROUGE of 30 is what good models have. */
+static bool says_right_or_wrong(const struct kva_data_task *t)
+{
+    return t->binary || strncmp(t->metric, "match_", 6) == 0;
+}
+
 static void floors(const struct draft *x, struct kva_board *b)
 {
+    int strong = 0;
+
     for (int t = 0; t < b->n_task; t++) {
         int dense = b->dense < 0 ? -1 : b->arm[b->dense].cell[t], n, m;
         int blind = b->blind < 0 ? -1 : b->arm[b->blind].cell[t];
@@ -430,8 +448,16 @@ static void floors(const struct draft *x, struct kva_board *b)
         b->no_dense[t] = n == 0;
         b->dense_lo[t] = n ? kva_stat_wilson(mean * n, n).lo : (double)NAN;
         b->below[t] = n > 0 && b->dense_lo[t] <= b->floor[t];
-        b->n_used += !b->below[t];
+        b->weak[t] = n > 0 && !b->below[t] && mean < WEAK &&
+                     says_right_or_wrong(&x->d->tasks[b->task[t]]);
+        strong += !b->below[t] && !b->weak[t];
     }
+    for (int t = 0; t < b->n_task; t++) {
+        b->used[t] = !b->below[t] && (!b->weak[t] || strong == 0);
+        b->n_used += b->used[t];
+    }
+    for (int t = 0; t < b->n_task && b->n_used == 0; t++)
+        b->used[t] = true;
 }
 
 /* ---- titles ---- */
@@ -451,6 +477,7 @@ static enum kva_status title(struct draft *x, struct kva_board *b)
 {
     struct kva_arena *a = &x->r->arena;
     const char *klass = class_words(b);
+    int below = 0, weak = 0;
     struct kva_buf s;
 
     kva_buf_init(&s, 0);
@@ -459,10 +486,18 @@ static enum kva_status title(struct draft *x, struct kva_board *b)
         kva_buf_puts(&s, b->task_label[0]);
     else
         kva_buf_printf(&s, "mean of %d tasks", b->n_used ? b->n_used : b->n_task);
-    if (b->n_task > 1 && b->n_used && b->n_used < b->n_task)
-        kva_buf_printf(&s, " (%d more below floor)", b->n_task - b->n_used);
+    for (int t = 0; t < b->n_task; t++) {
+        below += b->below[t];
+        weak += b->weak[t] && !b->used[t];
+    }
+    if (b->n_task > 1 && b->n_used && below)
+        kva_buf_printf(&s, " (%d more below floor)", below);
+    if (b->n_task > 1 && b->n_used && weak)
+        kva_buf_printf(&s, " (%d more weak)", weak);
     if (b->ctx > 0 && b->n_task > 1)
         kva_buf_printf(&s, " at %d tokens", b->ctx);
+    if (b->mark[0] && b->n_task > 1)
+        kva_buf_printf(&s, ", %s", b->mark);
     if (klass)
         kva_buf_printf(&s, ", %s", klass);
     else
@@ -532,6 +567,8 @@ static int cmp_board(const void *p, const void *q)
         return c;
     if (a->ctx != b->ctx)
         return a->ctx < b->ctx ? -1 : 1;
+    if ((c = strcmp(a->mark, b->mark)) != 0)
+        return c;
     if ((c = strcmp(a->visibility, b->visibility)) != 0)
         return c;
     if ((c = strcmp(a->schedule, b->schedule)) != 0) /* the usual one first */

@@ -109,35 +109,7 @@ static bool only_match(const struct only *o, const struct kva_data *d,
     return true;
 }
 
-/* ---- labels ---- */
-
-static enum kva_status task_labels(struct kva_report *r, const struct kva_data *d,
-                                   struct kva_cells *c, struct kva_error *err)
-{
-    for (int i = 0; i < d->n_tasks; i++) {
-        const struct kva_data_task *t = &d->tasks[i];
-        char *s = t->ctx > 0
-                      ? kva_arena_printf(&r->arena, "%s/%s@%d", t->suite, t->name, t->ctx)
-                      : kva_arena_printf(&r->arena, "%s/%s", t->suite, t->name);
-        bool twin = false;
-
-        /* tasks are sorted by these three: twins are neighbours */
-        for (int j = i - 1; j <= i + 1; j += 2)
-            twin |= j >= 0 && j < d->n_tasks && d->tasks[j].ctx == t->ctx &&
-                    strcmp(d->tasks[j].suite, t->suite) == 0 &&
-                    strcmp(d->tasks[j].name, t->name) == 0;
-        if (s && twin) {
-            char hex[65];
-
-            kva_hex(t->digest, 4, hex);
-            s = kva_arena_printf(&r->arena, "%s [%s]", s, hex);
-        }
-        c->label[i] = s ? kva_report_clean(&r->arena, s) : NULL;
-        if (!c->label[i])
-            return KVA_FAIL(err, KVA_ENOMEM, "task names: out of memory");
-    }
-    return KVA_OK;
-}
+/* ---- names ---- */
 
 static enum kva_status method_names(struct kva_report *r, const struct kva_data *d,
                                     struct kva_cells *c, struct kva_error *err)
@@ -313,16 +285,19 @@ enum kva_status kva_cells_prepare(struct kva_report *r, const struct kva_data *d
     c->cluster = kva_calloc((size_t)d->n_samples + 1, sizeof *c->cluster);
     c->task_clustered = kva_calloc(nt, sizeof *c->task_clustered);
     c->variant = kva_calloc(nc, sizeof *c->variant);
+    c->protocol = kva_calloc(nt, sizeof *c->protocol);
     c->label = kva_calloc(nt, sizeof *c->label);
     c->name = kva_calloc(nc, sizeof *c->name);
     c->left_out = kva_calloc(nc, sizeof *c->left_out);
     c->dense = kva_calloc(nc, sizeof *c->dense);
     c->blind = kva_calloc(nc, sizeof *c->blind);
     if (!c->obs || !c->first || !c->first_outcome || !c->cluster || !c->task_clustered ||
-        !c->variant || !c->label || !c->name || !c->left_out || !c->dense || !c->blind)
+        !c->variant || !c->protocol || !c->label || !c->name || !c->left_out ||
+        !c->dense || !c->blind)
         return KVA_FAIL(err, KVA_ENOMEM, "report: out of memory");
     KVA_GO(only_parse(r->opts.only, &only, err));
-    KVA_GO(task_labels(r, d, c, err));
+    KVA_GO(kva_protocols_read(r, d, c, err));
+    KVA_GO(kva_task_labels(r, d, c, err));
     KVA_GO(method_names(r, d, c, err));
     KVA_GO(clusters(d, c, err));
     KVA_GO(references(d, c, err));
@@ -349,6 +324,7 @@ void kva_cells_release(struct kva_cells *c)
     free(c->cluster);
     free(c->task_clustered);
     free(c->variant);
+    free(c->protocol);
     free(c->label);
     free(c->name);
     free(c->left_out);

@@ -81,7 +81,7 @@ static bool add_arm(const struct kva_data *d, const struct kva_cells *c,
     for (int t = 0; t < b->n_task; t++) {
         int cell = a->cell[t];
 
-        if (cell < 0 || b->below[t])
+        if (cell < 0 || !b->used[t] || b->n_used == 0)
             continue;
         for (int i = c->first[cell]; i < c->first[cell + 1]; i++) {
             double depth = d->samples[c->obs[i].sample].depth;

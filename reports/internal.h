@@ -121,6 +121,7 @@ struct kva_arm {
 
 struct kva_board {
     const char *model, *visibility, *schedule, *numerics, *kv, *enforce, *variant;
+    const char *mark; /* protocol of its tasks where it is not the default; "" */
     bool oracle;
     bool ranks; /* physical and no oracle */
     int ctx;
@@ -129,6 +130,9 @@ struct kva_board {
     int *lone; /* per task: the reference cell a board without methods was made from */
     const char **task_label;
     bool *below; /* below floor: out of the mean */
+    bool *weak;  /* above the floor but dense scores under 60 */
+    bool *used;  /* in the mean: not below, and not weak where others are not; all tasks
+                  * when every one is below floor (n_used 0) */
     bool *no_dense;
     double *dense_score, *dense_lo, *floor, *blind_score;
     int n_task, n_used;
@@ -139,17 +143,25 @@ struct kva_board {
     const char *title, *slug;
 };
 
-struct kva_cells {        /* per-cell observations, while building */
-    struct kva_obs *obs;  /* all, cell after cell */
-    int *first;           /* n_cells + 1 */
-    int *first_outcome;   /* n_cells + 1 */
-    int *cluster;         /* per sample: number of its source context */
-    bool *task_clustered; /* some context has several samples */
-    const char **variant; /* per cell: what else is in its identity */
-    const char **label;   /* per task */
-    const char **name;    /* per cell: short method name */
-    bool *left_out;       /* by --only */
-    int *dense, *blind;   /* per cell: reference cell or -1 */
+/* How a task's prompts are made; "" where its description says nothing. */
+struct kva_protocol {
+    const char *dialect, *profile, *haystack;
+    const char *mark; /* what differs from the default, "r2025, official"; "": nothing */
+    int max_new;      /* 0: not known */
+};
+
+struct kva_cells {                 /* per-cell observations, while building */
+    struct kva_obs *obs;           /* all, cell after cell */
+    int *first;                    /* n_cells + 1 */
+    int *first_outcome;            /* n_cells + 1 */
+    int *cluster;                  /* per sample: number of its source context */
+    bool *task_clustered;          /* some context has several samples */
+    const char **variant;          /* per cell: what else is in its identity */
+    const char **label;            /* per task */
+    struct kva_protocol *protocol; /* per task */
+    const char **name;             /* per cell: short method name */
+    bool *left_out;                /* by --only */
+    int *dense, *blind;            /* per cell: reference cell or -1 */
     int n_left_out;
 };
 
@@ -207,6 +219,16 @@ enum kva_status kva_cells_prepare(struct kva_report *r, const struct kva_data *d
                                   struct kva_cells *c, struct kva_error *err);
 void kva_cells_release(struct kva_cells *c);
 
+/* ---- protocol.c ---- */
+enum kva_status kva_protocols_read(struct kva_report *r, const struct kva_data *d,
+                                   struct kva_cells *c, struct kva_error *err);
+enum kva_status kva_task_labels(struct kva_report *r, const struct kva_data *d,
+                                struct kva_cells *c, struct kva_error *err);
+void kva_protocol_table(struct kva_report *r, const struct kva_data *d,
+                        const struct kva_cells *c);
+void kva_protocol_note(struct kva_report *r, struct kva_tab *t, const struct kva_cells *c,
+                       int task);
+
 /* ---- board.c, arm.c, rank.c ---- */
 enum kva_status kva_boards_build(struct kva_report *r, const struct kva_data *d,
                                  const struct kva_cells *c, struct kva_error *err);
@@ -257,6 +279,30 @@ enum kva_status kva_views_build(struct kva_report *r, const struct kva_data *d,
                                 const struct kva_cells *c, struct kva_error *err);
 enum kva_status kva_about_build(struct kva_report *r, const struct kva_data *d,
                                 const struct kva_cells *c, struct kva_error *err);
+
+/* A table of a board: id SLUG-suffix, headed and captioned by the board's title. */
+struct kva_tab *kva_board_tab(struct kva_report *r, const struct kva_board *b,
+                              const char *suffix, int view, const struct kva_col *col,
+                              int n);
+/* What names an arm: short name with the specification as its details, budget, both. */
+void kva_arm_names(const struct kva_arm *a, struct kva_val *method, struct kva_val *keep,
+                   struct kva_val *spec);
+
+/* ---- groups.c: named means ---- */
+struct kva_group {
+    const char *name, *suite;
+    const char *const *task; /* names, n of them (at most 16) */
+    int n;
+    const int *domain; /* per task; NULL: every task weighs the same */
+    const char *what;
+};
+enum { KVA_N_GROUPS = 6 };
+extern const struct kva_group kva_groups[KVA_N_GROUPS];
+/* Of the scores (0..1) of the group's tasks in their order; paper: each rounded to two
+ * digits of its percentage first. */
+double kva_group_mean(const struct kva_group *g, const double *score, bool paper);
+void kva_group_table(struct kva_report *r, const struct kva_data *d,
+                     const struct kva_cells *c, const struct kva_board *b);
 
 /* ---- renderers of one table ---- */
 /* report.json: the tables of the view, or all of them. */

@@ -70,6 +70,30 @@ struct kva_tab *kva_tab_add(struct kva_report *r, const char *id, int view,
     return t;
 }
 
+struct kva_tab *kva_board_tab(struct kva_report *r, const struct kva_board *b,
+                              const char *suffix, int view, const struct kva_col *col,
+                              int n)
+{
+    struct kva_tab *t = kva_tab_add(
+        r, kva_arena_printf(&r->arena, "%s-%s", b->slug, suffix), view, col, n);
+
+    if (t) {
+        t->heading = t->caption = b->title;
+        t->model = b->model;
+        t->klass = b->oracle ? "oracle" : b->enforce;
+    }
+    return t;
+}
+
+void kva_arm_names(const struct kva_arm *a, struct kva_val *method, struct kva_val *keep,
+                   struct kva_val *spec)
+{
+    *method = kva_val_text(a->name);
+    method->title = a->spec;
+    *keep = kva_val_text(a->budget_text);
+    *spec = kva_val_text(a->spec);
+}
+
 struct kva_row *kva_tab_row(struct kva_report *r, struct kva_tab *t)
 {
     struct kva_row *grown =

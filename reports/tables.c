@@ -189,12 +189,12 @@ static bool same_budget(const struct kva_arm *x, const struct kva_arm *y)
 
 /* ---- notes ---- */
 
-static void task_list(const struct kva_board *b, bool below, struct kva_buf *out)
+static void used_tasks(const struct kva_board *b, struct kva_buf *out)
 {
     bool any = false;
 
     for (int t = 0; t < b->n_task; t++)
-        if (b->below[t] == below) {
+        if (b->used[t]) {
             kva_buf_printf(out, "%s%s", any ? ", " : "", b->task_label[t]);
             any = true;
         }
@@ -215,6 +215,13 @@ static void floor_notes(struct kva_report *r, struct kva_tab *t,
                 b->blind_score[k] >= b->floor[k] && b->floor[k] > 0
                     ? " (measured without context)"
                     : "");
+        else if (b->weak[k])
+            kva_tab_note(
+                r, t,
+                "weak: %s. Dense scores %.1f, under 60 but above the guess floor "
+                "%.1f%s.",
+                b->task_label[k], 100 * b->dense_score[k], 100 * b->floor[k],
+                b->used[k] ? "" : ": not in the mean");
         else if (b->no_dense[k])
             kva_tab_note(r, t, "no dense outcome of %s: retention and ranks are n/a.",
                          b->task_label[k]);
@@ -224,7 +231,8 @@ static void floor_notes(struct kva_report *r, struct kva_tab *t,
 /* What exists, what is shown where, and what is not shown and why. Returns false when the
  * parts do not add up to the whole. */
 struct tally {
-    int exist, ranked, unranked[KVA_UNRANKED_N], plain, incomplete, reference, below;
+    int exist, ranked, unranked[KVA_UNRANKED_N], plain, incomplete, reference, below,
+        weak;
 };
 
 static void count_cells(const struct kva_board *b, struct tally *n)
@@ -239,6 +247,8 @@ static void count_cells(const struct kva_board *b, struct tally *n)
             n->exist++;
             if (b->below[t] && b->n_used > 0)
                 n->below++;
+            else if (!b->used[t])
+                n->weak++;
             else if (a->role != KVA_ARM_METHOD)
                 n->reference++;
             else if (a->unranked != KVA_RANKED)
@@ -261,7 +271,7 @@ static enum kva_status count_note(struct kva_report *r, struct kva_tab *t,
 
     count_cells(b, &n);
     shown = n.ranked + n.plain + n.incomplete + n.reference;
-    sum = shown + n.below;
+    sum = shown + n.below + n.weak;
     kva_buf_init(&s, 0);
     kva_buf_printf(&s, "%d cells exist, %d shown above", n.exist, shown);
     if (n.ranked)
@@ -275,6 +285,8 @@ static enum kva_status count_note(struct kva_report *r, struct kva_tab *t,
     kva_buf_printf(&s, "; %d not shown", n.exist - shown);
     if (n.below)
         kva_buf_printf(&s, ", %d below floor", n.below);
+    if (n.weak)
+        kva_buf_printf(&s, ", %d weak", n.weak);
     for (int u = 1; u < KVA_UNRANKED_N; u++) {
         sum += n.unranked[u];
         if (n.unranked[u])
@@ -334,19 +346,21 @@ static void held_note(struct kva_report *r, struct kva_tab *t, const struct kva_
 }
 
 static void leader_notes(struct kva_report *r, struct kva_tab *t,
-                         const struct kva_board *b)
+                         const struct kva_cells *c, const struct kva_board *b)
 {
     struct kva_buf s;
 
     kva_buf_init(&s, 0);
     if (b->n_task > 1 && b->n_used > 0) {
-        task_list(b, false, &s);
+        used_tasks(b, &s);
         if (!s.failed)
             kva_tab_note(r, t, "score: unweighted mean of %d tasks: %s.", b->n_used,
                          s.data);
         r->nomem |= s.failed;
     }
     kva_buf_release(&s);
+    if (b->n_task == 1)
+        kva_protocol_note(r, t, c, b->task[0]);
     floor_notes(r, t, b);
     if (!b->ranks)
         kva_tab_note(
@@ -381,8 +395,9 @@ static struct kva_tab *make_tab(struct kva_report *r, const struct kva_board *b,
     return t;
 }
 
-static enum kva_status leader_table(struct kva_report *r, const struct kva_board *b,
-                                    int view, struct kva_error *err)
+static enum kva_status leader_table(struct kva_report *r, const struct kva_cells *c,
+                                    const struct kva_board *b, int view,
+                                    struct kva_error *err)
 {
     struct kva_tab *t = make_tab(r, b, "", view);
     const struct kva_arm *last = NULL;
@@ -406,7 +421,7 @@ static enum kva_status leader_table(struct kva_report *r, const struct kva_board
     if (!t || r->nomem)
         return KVA_FAIL(err, KVA_ENOMEM, "report: tables: out of memory");
     t->caption = b->title;
-    leader_notes(r, t, b);
+    leader_notes(r, t, c, b);
     KVA_TRY(count_note(r, t, b, err));
     if (unranked == 0)
         return KVA_OK;
@@ -441,11 +456,14 @@ enum kva_status kva_tables_build(struct kva_report *r, const struct kva_data *d,
                                  const struct kva_cells *c, struct kva_error *err)
 {
     for (int i = 0; i < r->n_board; i++)
-        if (!r->board[i].single)
-            KVA_TRY(leader_table(r, &r->board[i], KVA_VIEW_LEADERBOARD, err));
+        if (!r->board[i].single) {
+            KVA_TRY(leader_table(r, c, &r->board[i], KVA_VIEW_LEADERBOARD, err));
+            kva_group_table(r, d, c, &r->board[i]);
+        }
     for (int i = 0; i < r->n_board; i++)
         if (r->board[i].single && (!r->opts.one_view || r->view == KVA_VIEW_TASKS))
-            KVA_TRY(leader_table(r, &r->board[i], KVA_VIEW_TASKS, err));
+            KVA_TRY(leader_table(r, c, &r->board[i], KVA_VIEW_TASKS, err));
+    kva_protocol_table(r, d, c);
     KVA_TRY(kva_views_build(r, d, c, err));
     KVA_TRY(kva_about_build(r, d, c, err));
     if (r->nomem)

@@ -66,24 +66,9 @@ static bool new_group(const struct kva_board *b, int k)
                      strcmp(x->budget_kind, y->budget_kind) != 0);
 }
 
-static struct kva_tab *view_tab(struct kva_report *r, const struct kva_board *b,
-                                const char *suffix, int view, const struct kva_col *col,
-                                int n)
-{
-    struct kva_tab *t = kva_tab_add(
-        r, kva_arena_printf(&r->arena, "%s-%s", b->slug, suffix), view, col, n);
-
-    if (t) {
-        t->heading = t->caption = b->title;
-        t->model = b->model;
-        t->klass = b->oracle ? "oracle" : b->enforce;
-    }
-    return t;
-}
-
 static void memory_table(struct kva_report *r, const struct kva_board *b)
 {
-    struct kva_tab *t = view_tab(r, b, "memory", KVA_VIEW_MEMORY, MEMORY, M_COLS);
+    struct kva_tab *t = kva_board_tab(r, b, "memory", KVA_VIEW_MEMORY, MEMORY, M_COLS);
     bool shared = false;
 
     for (int k = 0; t && k < b->n_arm; k++) {
@@ -165,7 +150,7 @@ static const struct kva_col TIMING[W_COLS] = {
 
 static void timing_table(struct kva_report *r, const struct kva_board *b)
 {
-    struct kva_tab *t = view_tab(r, b, "timing", KVA_VIEW_TIMING, TIMING, W_COLS);
+    struct kva_tab *t = kva_board_tab(r, b, "timing", KVA_VIEW_TIMING, TIMING, W_COLS);
     const struct kva_arm *dense = b->dense >= 0 ? &b->arm[b->dense] : NULL;
     int none = 0;
 
