@@ -72,6 +72,10 @@ struct kva_interval kva_stat_wilson(double k, double n);
 /* Single arm of one task (4.3): binary -> Wilson; fraction -> t interval cut to [0,1],
  * Wilson when sd = 0 or n < 2. Never of width zero. */
 struct kva_interval kva_stat_single(const double *x, size_t n, bool binary);
+/* Difference of the means of two independent samples: Welch's t interval with the degrees
+ * of freedom of Satterthwaite; not ok when one has n < 2 or neither has any spread. */
+struct kva_interval kva_stat_welch(const double *a, size_t na, const double *b,
+                                   size_t nb);
 /* Unbounded quantity such as nats: mean +- t*sd/sqrt(n); not ok for n < 2. */
 struct kva_interval kva_stat_t(const double *x, size_t n);
 

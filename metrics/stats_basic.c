@@ -3,6 +3,8 @@
  *
  *   Wilson:  (p + z^2/2n -+ z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n),  p = k/n
  *   t:       mean -+ t_{0.975,n-1} sd / sqrt(n)
+ *   Welch:   mean a - mean b -+ t_{0.975,df} sqrt(va + vb),  v = sd^2/n,
+ *            df = (va + vb)^2 / (va^2/(na-1) + vb^2/(nb-1))
  *   suite:   SE^2 = sum_t s_t^2/n_t / T^2, the unweighted mean of T tasks
  *   cluster: s_t^2/n_t is replaced by sum_c (sum_{i in c} (x_i - mean))^2 / n_t^2 *
  * C/(C-1)
@@ -100,6 +102,26 @@ struct kva_interval kva_stat_t(const double *x, size_t n)
     half = kva_stat_t975(n - 1) * kva_stat_sd(x, n) / sqrt((double)n);
     ci.lo = mean - half;
     ci.hi = mean + half;
+    ci.ok = ci.hi > ci.lo;
+    return ci;
+}
+
+struct kva_interval kva_stat_welch(const double *a, size_t na, const double *b, size_t nb)
+{
+    struct kva_interval ci = {0, 0, false};
+    double va, vb, diff, df, half;
+
+    if (na < 2 || nb < 2 || (!has_spread(a, na) && !has_spread(b, nb)))
+        return ci;
+    va = kva_stat_sd(a, na) * kva_stat_sd(a, na) / (double)na;
+    vb = kva_stat_sd(b, nb) * kva_stat_sd(b, nb) / (double)nb;
+    diff = kva_stat_mean(a, na) - kva_stat_mean(b, nb);
+    df =
+        (va + vb) * (va + vb) / (va * va / (double)(na - 1) + vb * vb / (double)(nb - 1));
+    kva_stat_init();
+    half = gsl_cdf_tdist_Pinv(0.975, df) * sqrt(va + vb);
+    ci.lo = diff - half;
+    ci.hi = diff + half;
     ci.ok = ci.hi > ci.lo;
     return ci;
 }

@@ -589,6 +589,15 @@ static int cmp_board(const void *p, const void *q)
     return 0;
 }
 
+bool kva_same_but_length(const struct kva_board *a, const struct kva_board *b)
+{
+    return a->model_index == b->model_index && a->ranks && b->ranks &&
+           strcmp(a->mark, b->mark) == 0 && strcmp(a->visibility, b->visibility) == 0 &&
+           strcmp(a->schedule, b->schedule) == 0 &&
+           strcmp(a->numerics, b->numerics) == 0 && strcmp(a->kv, b->kv) == 0 &&
+           strcmp(a->variant, b->variant) == 0 && a->ctx > 0 && b->ctx > 0;
+}
+
 enum kva_status kva_boards_build(struct kva_report *r, const struct kva_data *d,
                                  const struct kva_cells *c, struct kva_error *err)
 {

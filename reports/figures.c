@@ -81,6 +81,24 @@ struct kva_figure *kva_figure_add(struct kva_report *r, enum kva_figure_kind kin
     return f;
 }
 
+bool kva_figure_close(struct kva_report *r, struct kva_figure *f, struct kva_buf *tsv,
+                      struct kva_buf *body)
+{
+    bool ok = !tsv->failed && !body->failed;
+
+    if (ok) {
+        f->tsv = kva_arena_strdup(&r->arena, tsv->data ? tsv->data : "");
+        f->gp = kva_gp_script(&r->arena, f->id, f->width, f->height,
+                              body->data ? body->data : "");
+        ok = f->tsv && f->gp;
+    }
+    if (!ok)
+        r->nomem = true;
+    kva_buf_release(tsv);
+    kva_buf_release(body);
+    return ok;
+}
+
 /* Methods of a board in order of name, each once. */
 static int cmp_name(const void *p, const void *q)
 {
@@ -100,24 +118,6 @@ static int method_names(const struct kva_board *b, const char **name)
         if (m == 0 || strcmp(name[i], name[m - 1]) != 0)
             name[m++] = name[i];
     return m;
-}
-
-static bool close_text(struct kva_report *r, struct kva_figure *f, struct kva_buf *tsv,
-                       struct kva_buf *body)
-{
-    bool ok = !tsv->failed && !body->failed;
-
-    if (ok) {
-        f->tsv = kva_arena_strdup(&r->arena, tsv->data ? tsv->data : "");
-        f->gp = kva_gp_script(&r->arena, f->id, f->width, f->height,
-                              body->data ? body->data : "");
-        ok = f->tsv && f->gp;
-    }
-    if (!ok)
-        r->nomem = true;
-    kva_buf_release(tsv);
-    kva_buf_release(body);
-    return ok;
 }
 
 /* ---- F1 ---- */
@@ -260,7 +260,7 @@ void kva_figure_retention(struct kva_report *r, const struct kva_board *b)
     f->caption =
         "Score over the score of the full cache against the bytes really held. Bands: "
         "95 % intervals of the paired bootstrap. The dashed line is the full cache.";
-    (void)close_text(r, f, &tsv, &body);
+    (void)kva_figure_close(r, f, &tsv, &body);
 }
 
 /* ---- F4 ---- */
@@ -360,7 +360,7 @@ void kva_figure_memory(struct kva_report *r, const struct kva_board *b)
         "stays near the full cache.";
     body.failed |= tics.failed;
     kva_buf_release(&tics);
-    (void)close_text(r, f, &tsv, &body);
+    (void)kva_figure_close(r, f, &tsv, &body);
 }
 
 enum kva_status kva_figures_build(struct kva_report *r, const struct kva_data *d,
@@ -370,6 +370,12 @@ enum kva_status kva_figures_build(struct kva_report *r, const struct kva_data *d
         if (!r->board[i].single && r->board[i].ranks && r->board[i].n_method)
             kva_figure_retention(r, &r->board[i]);
     kva_figure_depth(r, d, c);
+    kva_figure_grid(r, d, c);
+    for (int i = 0; i < r->n_board; i++)
+        if (!r->board[i].single && r->board[i].ranks && r->board[i].n_method) {
+            kva_figure_survival(r, d, c, &r->board[i]);
+            kva_figure_heads(r, d, c, &r->board[i]);
+        }
     for (int i = 0; i < r->n_board; i++)
         if (!r->board[i].single && r->board[i].n_method)
             kva_figure_memory(r, &r->board[i]);

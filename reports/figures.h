@@ -29,12 +29,46 @@ const char *kva_gp_script(struct kva_arena *a, const char *id, int width, int he
                           const char *body);
 struct kva_figure *kva_figure_add(struct kva_report *r, enum kva_figure_kind kind,
                                   const char *id, const char *title);
+/* Both texts into the figure, buffers released; false: out of memory, said in r. */
+bool kva_figure_close(struct kva_report *r, struct kva_figure *f, struct kva_buf *tsv,
+                      struct kva_buf *body);
+
+/* ---- heat.c: panels of coloured cells ---- */
+struct kva_heat {
+    const char *title;
+    const char **x; /* labels of the n_x columns */
+    int n_x, n_y;
+    double *sum; /* [x * n_y + y]: the cell shows sum / n, from 0 to 1; n 0: a hole */
+    int *n;
+    bool *marked;
+    const char **also; /* further fields of the data file, tabs between; NULL: none */
+};
+struct kva_heat_axes {
+    const char *const *y; /* labels of the n_y rows, from the top */
+    int n_y;
+    const char *xlabel, *ylabel;
+    bool numbers, marks; /* numbers in the cells, else a colour bar; dots where marked */
+    const char *also;    /* names of the further fields; NULL: none */
+};
+bool kva_heat_init(struct kva_report *r, struct kva_heat *p, const char *title, int n_x,
+                   int n_y);
+/* Fewest and most values of a cell that has any. */
+void kva_heat_counts(const struct kva_heat *p, int n, int *lo, int *hi);
+void kva_heat_figure(struct kva_report *r, enum kva_figure_kind kind, const char *id,
+                     const char *title, const struct kva_heat *p, int n,
+                     const struct kva_heat_axes *axes, const char *caption);
 /* Viridis at 0..1 as 0xRRGGBB, and black or white, whichever reads better on it. */
 unsigned kva_viridis(double v);
 unsigned kva_ink_on(unsigned rgb);
 
 void kva_figure_retention(struct kva_report *r, const struct kva_board *b);
 void kva_figure_memory(struct kva_report *r, const struct kva_board *b);
+void kva_figure_grid(struct kva_report *r, const struct kva_data *d,
+                     const struct kva_cells *c);
+void kva_figure_survival(struct kva_report *r, const struct kva_data *d,
+                         const struct kva_cells *c, const struct kva_board *b);
+void kva_figure_heads(struct kva_report *r, const struct kva_data *d,
+                      const struct kva_cells *c, const struct kva_board *b);
 void kva_figure_depth(struct kva_report *r, const struct kva_data *d,
                       const struct kva_cells *c);
 

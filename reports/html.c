@@ -102,6 +102,10 @@ static void page_header(const struct kva_report *r, struct kva_buf *out)
         kva_buf_puts(out, "<li><a href=\"#figures\">Figures</a></li>");
     if (has_view(r, KVA_VIEW_TASKS))
         kva_buf_puts(out, "<li><a href=\"#tasks\">Tasks</a></li>");
+    if (has_view(r, KVA_VIEW_SURVIVAL))
+        kva_buf_puts(out, "<li><a href=\"#survival\">Survival</a></li>");
+    if (has_view(r, KVA_VIEW_ANSWERS))
+        kva_buf_puts(out, "<li><a href=\"#answers\">Answers</a></li>");
     kva_buf_puts(out, "<li><a href=\"#memory\">Memory</a></li>");
     if (has_view(r, KVA_VIEW_TIMING))
         kva_buf_puts(out, "<li><a href=\"#timing\">Timing</a></li>");
@@ -567,6 +571,8 @@ enum kva_status kva_report_html(const struct kva_report *r, const char *figures_
             table(r, &r->tab[i], out);
     KVA_TRY(figures(r, figures_dir, out, err));
     section(r, KVA_VIEW_TASKS, "tasks", "Task by task", tasks > 4, out);
+    section(r, KVA_VIEW_SURVIVAL, "survival", "What survives", false, out);
+    section(r, KVA_VIEW_ANSWERS, "answers", "Answers", true, out);
     section(r, KVA_VIEW_MEMORY, "memory", "Memory", false, out);
     section(r, KVA_VIEW_TIMING, "timing", "Timing", false, out);
     section(r, KVA_VIEW_COVERAGE, "coverage-all", "Coverage", true, out);

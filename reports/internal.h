@@ -47,7 +47,10 @@ enum {
     KVA_VIEW_MEMORY = 4,
     KVA_VIEW_TIMING = 8,
     KVA_VIEW_COVERAGE = 16,
-    KVA_VIEW_ABOUT = 32 /* methods and runs: under the leaderboard, in every page */
+    KVA_VIEW_SURVIVAL = 64,
+    KVA_VIEW_ANSWERS = 128,
+    KVA_VIEW_GRID = 256, /* sample by sample: in exports, not on the page */
+    KVA_VIEW_ABOUT = 32  /* methods and runs: under the leaderboard, in every page */
 };
 struct kva_tab {
     const char *id;      /* [a-z0-9-], unique */
@@ -167,7 +170,13 @@ struct kva_cells {                 /* per-cell observations, while building */
 
 /* ---- figures ---- */
 
-enum kva_figure_kind { KVA_FIG_RETENTION, KVA_FIG_DEPTH, KVA_FIG_MEMORY };
+enum kva_figure_kind {
+    KVA_FIG_RETENTION,
+    KVA_FIG_DEPTH,
+    KVA_FIG_MEMORY,
+    KVA_FIG_SURVIVAL,
+    KVA_FIG_HEADS
+};
 struct kva_figure {
     enum kva_figure_kind kind;
     const char *id, *title, *caption;
@@ -274,6 +283,7 @@ struct kva_val kva_val_interval(double v, struct kva_interval ci);
 void kva_val_format(const struct kva_col *c, const struct kva_val *v,
                     struct kva_buf *out);
 int kva_view_of(const char *name); /* 0: unknown */
+const char *kva_view_name(int view);
 bool kva_tab_shown(const struct kva_report *r, const struct kva_tab *t);
 enum kva_status kva_views_build(struct kva_report *r, const struct kva_data *d,
                                 const struct kva_cells *c, struct kva_error *err);
@@ -287,6 +297,10 @@ struct kva_tab *kva_board_tab(struct kva_report *r, const struct kva_board *b,
 /* What names an arm: short name with the specification as its details, budget, both. */
 void kva_arm_names(const struct kva_arm *a, struct kva_val *method, struct kva_val *keep,
                    struct kva_val *spec);
+
+bool kva_same_budget(const struct kva_arm *x, const struct kva_arm *y);
+/* Boards of one model that differ in nothing but tasks and context length. */
+bool kva_same_but_length(const struct kva_board *a, const struct kva_board *b);
 
 /* ---- groups.c: named means ---- */
 struct kva_group {
@@ -303,6 +317,41 @@ extern const struct kva_group kva_groups[KVA_N_GROUPS];
 double kva_group_mean(const struct kva_group *g, const double *score, bool paper);
 void kva_group_table(struct kva_report *r, const struct kva_data *d,
                      const struct kva_cells *c, const struct kva_board *b);
+
+/* ---- survival.c: evidence and distractors (tasks-ruler.md 8.6) ---- */
+/* One cell's outcomes that hold evidence; means over outcomes, NaN: none has any. */
+struct kva_survival {
+    int n, n_p, n_d, n_x; /* outcomes with E, payload, D, example */
+    double e, p, d, x;    /* mean survival */
+    double rho;           /* mean share of the entries kept */
+    double e_beside_d;    /* E of the n_d outcomes that have a D */
+    struct kva_interval e_ci, p_ci, d_ci;
+    struct kva_interval gap_ci; /* of E - D over those outcomes, paired */
+};
+/* false: out of memory. */
+bool kva_survival_of(const struct kva_data *d, const struct kva_cells *c, int cell,
+                     struct kva_survival *s);
+void kva_survival_table(struct kva_report *r, const struct kva_data *d,
+                        const struct kva_cells *c, const struct kva_board *b);
+
+/* ---- grid.c: niah/grid ---- */
+bool kva_is_grid(const struct kva_data_task *t);
+void kva_grid_table(struct kva_report *r, const struct kva_data *d,
+                    const struct kva_cells *c);
+
+/* ---- answers.c, breakdown.c: how answers end, other metrics, labels, turns ---- */
+void kva_answer_table(struct kva_report *r, const struct kva_data *d,
+                      const struct kva_cells *c, const struct kva_board *b);
+void kva_second_table(struct kva_report *r, const struct kva_data *d,
+                      const struct kva_cells *c, const struct kva_board *b);
+void kva_label_table(struct kva_report *r, const struct kva_data *d,
+                     const struct kva_cells *c, const struct kva_board *b);
+void kva_turn_table(struct kva_report *r, const struct kva_data *d,
+                    const struct kva_cells *c, const struct kva_board *b);
+
+/* ---- layout.c: official dialect beside kva1 (tasks-ruler.md 11.1) ---- */
+void kva_layout_table(struct kva_report *r, const struct kva_data *d,
+                      const struct kva_cells *c);
 
 /* ---- renderers of one table ---- */
 /* report.json: the tables of the view, or all of them. */

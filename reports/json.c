@@ -104,16 +104,6 @@ static void strings(const char *key, const char *const *s, int n, struct kva_buf
     kva_buf_putc(out, ']');
 }
 
-static const char *view_name(int view)
-{
-    return view == KVA_VIEW_LEADERBOARD ? "leaderboard"
-           : view == KVA_VIEW_TASKS     ? "tasks"
-           : view == KVA_VIEW_MEMORY    ? "memory"
-           : view == KVA_VIEW_TIMING    ? "timing"
-           : view == KVA_VIEW_COVERAGE  ? "coverage"
-                                        : "about";
-}
-
 enum kva_status kva_report_json(const struct kva_report *r, struct kva_buf *out,
                                 struct kva_error *err)
 {
@@ -132,7 +122,7 @@ enum kva_status kva_json_tables(const struct kva_report *r, bool all, struct kva
     string(out, r->label);
     kva_buf_putc(out, ',');
     strings("labels", r->labels, r->n_label, out);
-    kva_buf_printf(out, ",\"view\":\"%s\",\n", all ? "all" : view_name(r->view));
+    kva_buf_printf(out, ",\"view\":\"%s\",\n", all ? "all" : kva_view_name(r->view));
     kva_buf_printf(out, "\"statistics\":{\"replicates\":%d,\"seed\":%llu,\"alpha\":",
                    r->opts.replicates, (unsigned long long)r->opts.seed);
     number(out, r->opts.alpha);
@@ -146,7 +136,7 @@ enum kva_status kva_json_tables(const struct kva_report *r, bool all, struct kva
             continue;
         kva_buf_printf(out,
                        "%s\n {\"id\":\"%s\",\"view\":\"%s\",\"caption\":", any ? "," : "",
-                       t->id, view_name(t->view));
+                       t->id, kva_view_name(t->view));
         any = true;
         string(out, t->caption);
         kva_buf_puts(out, ",\"model\":");

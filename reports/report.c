@@ -21,10 +21,11 @@ static enum kva_status defaults(struct kva_report *r, const struct kva_report_op
         r->opts.width = 100;
     r->view = kva_view_of(r->opts.view);
     if (r->view == 0)
-        return KVA_FAIL(
-            err, KVA_EINVALID,
-            "unknown view '%s'; views are leaderboard, tasks, memory, timing, coverage",
-            r->opts.view);
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "unknown view '%s'; views are leaderboard, tasks, survival, "
+                        "answers, grid, memory, timing, "
+                        "coverage",
+                        r->opts.view);
     if (r->opts.replicates < 0)
         return KVA_FAIL(err, KVA_EINVALID, "a bootstrap needs at least one replicate");
     if (r->opts.command &&

@@ -15,6 +15,9 @@ static const struct {
              {"tasks", KVA_VIEW_TASKS},
              {"memory", KVA_VIEW_MEMORY},
              {"timing", KVA_VIEW_TIMING},
+             {"survival", KVA_VIEW_SURVIVAL},
+             {"answers", KVA_VIEW_ANSWERS},
+             {"grid", KVA_VIEW_GRID},
              {"coverage", KVA_VIEW_COVERAGE}};
 
 int kva_view_of(const char *name)
@@ -23,6 +26,14 @@ int kva_view_of(const char *name)
         if (strcmp(VIEWS[i].name, name) == 0)
             return VIEWS[i].view;
     return 0;
+}
+
+const char *kva_view_name(int view)
+{
+    for (size_t i = 0; i < sizeof VIEWS / sizeof VIEWS[0]; i++)
+        if (VIEWS[i].view == view)
+            return VIEWS[i].name;
+    return "about";
 }
 
 bool kva_tab_shown(const struct kva_report *r, const struct kva_tab *t)
@@ -83,6 +94,12 @@ struct kva_tab *kva_board_tab(struct kva_report *r, const struct kva_board *b,
         t->klass = b->oracle ? "oracle" : b->enforce;
     }
     return t;
+}
+
+bool kva_same_budget(const struct kva_arm *x, const struct kva_arm *y)
+{
+    return x->role == y->role && x->budget == y->budget &&
+           strcmp(x->budget_kind, y->budget_kind) == 0;
 }
 
 void kva_arm_names(const struct kva_arm *a, struct kva_val *method, struct kva_val *keep,

@@ -181,12 +181,6 @@ static void fill_row(struct kva_report *r, const struct kva_board *b,
                                                 : KVA_ROW_PLAIN;
 }
 
-static bool same_budget(const struct kva_arm *x, const struct kva_arm *y)
-{
-    return x->role == y->role && x->budget == y->budget &&
-           strcmp(x->budget_kind, y->budget_kind) == 0;
-}
-
 /* ---- notes ---- */
 
 static void used_tasks(const struct kva_board *b, struct kva_buf *out)
@@ -415,7 +409,7 @@ static enum kva_status leader_table(struct kva_report *r, const struct kva_cells
         if (!row)
             break;
         fill_row(r, b, a, row);
-        row->group = last && !same_budget(last, a);
+        row->group = last && !kva_same_budget(last, a);
         last = a;
     }
     if (!t || r->nomem)

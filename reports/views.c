@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* views.c - memory, timing and coverage tables. */
+/* views.c - memory, timing and coverage tables, and the order of all others. */
 #include "reports/internal.h"
 
 #include <math.h>
@@ -290,6 +290,11 @@ static void coverage_table(struct kva_report *r, const struct kva_data *d,
                  planned, sum[0], sum[1], sum[2], sum[3]);
 }
 
+static bool wanted(const struct kva_report *r, int view)
+{
+    return !r->opts.one_view || r->view == view;
+}
+
 enum kva_status kva_views_build(struct kva_report *r, const struct kva_data *d,
                                 const struct kva_cells *c, struct kva_error *err)
 {
@@ -299,6 +304,21 @@ enum kva_status kva_views_build(struct kva_report *r, const struct kva_data *d,
     for (int i = 0; i < r->n_board; i++)
         if (!r->board[i].single)
             timing_table(r, &r->board[i]);
+    if (wanted(r, KVA_VIEW_SURVIVAL)) {
+        for (int i = 0; i < r->n_board; i++)
+            if (!r->board[i].single)
+                kva_survival_table(r, d, c, &r->board[i]);
+        kva_layout_table(r, d, c);
+    }
+    for (int i = 0; wanted(r, KVA_VIEW_ANSWERS) && i < r->n_board; i++)
+        if (!r->board[i].single) {
+            kva_answer_table(r, d, c, &r->board[i]);
+            kva_second_table(r, d, c, &r->board[i]);
+            kva_label_table(r, d, c, &r->board[i]);
+            kva_turn_table(r, d, c, &r->board[i]);
+        }
+    if (wanted(r, KVA_VIEW_GRID))
+        kva_grid_table(r, d, c);
     coverage_table(r, d, c);
     if (r->nomem)
         return KVA_FAIL(err, KVA_ENOMEM, "report: tables: out of memory");

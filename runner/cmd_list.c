@@ -272,6 +272,9 @@ static enum kva_status list_views(struct listing *l, struct kva_error *err)
     static const char *const views[][2] = {
         {"leaderboard", "methods by budget: score, retention, interval, answer nats"},
         {"tasks", "the same, task by task"},
+        {"survival", "how much evidence, payload and distractors methods keep"},
+        {"answers", "how answers end, other metrics, breakdowns by label and turn"},
+        {"grid", "niah/grid sample by sample"},
         {"memory", "held, allocated and peak bytes against the nominal budget"},
         {"timing", "prefill, scoring, eviction, first token, decode"},
         {"coverage", "outcomes planned, done, failed, missing"},

@@ -95,6 +95,24 @@ static void an_unbounded_quantity_needs_two_different_values(void **state)
     assert_false(kva_stat_t(same, 3).ok);
 }
 
+/* scipy 1.17.1: ttest_ind(a, b, equal_var=False).confidence_interval(0.95) */
+static void welchs_interval_agrees_with_scipy(void **state)
+{
+    const double a[] = {1, 1, 0.5, 1, 0.75, 0.25}, b[] = {0.5, 0, 0.25, 0.25};
+    const double same[] = {1, 1, 1};
+    struct kva_interval ci = kva_stat_welch(a, 6, b, 4);
+
+    (void)state;
+    assert_true(ci.ok);
+    NEAR(ci.lo, 0.12047450058282849, 1e-12);
+    NEAR(ci.hi, 0.8795254994171715, 1e-12);
+    ci = kva_stat_welch(b, 4, a, 6);
+    NEAR(ci.hi, -0.12047450058282849, 1e-12);
+    assert_true(kva_stat_welch(a, 6, same, 3).ok); /* one side without spread */
+    assert_false(kva_stat_welch(same, 3, same, 3).ok);
+    assert_false(kva_stat_welch(a, 6, b, 1).ok);
+}
+
 static void a_suite_weighs_tasks_equally_whatever_their_size(void **state)
 {
     const double a[] = {0, 1, 0, 1}, b[] = {1, 0.5, 0.75, 0.25, 0, 1, 0.5, 0.5};
@@ -147,6 +165,7 @@ int main(void)
         cmocka_unit_test(a_fraction_gets_a_t_interval_cut_to_the_unit_interval),
         cmocka_unit_test(no_interval_of_a_single_arm_has_width_zero),
         cmocka_unit_test(an_unbounded_quantity_needs_two_different_values),
+        cmocka_unit_test(welchs_interval_agrees_with_scipy),
         cmocka_unit_test(a_suite_weighs_tasks_equally_whatever_their_size),
         cmocka_unit_test(a_suite_without_any_spread_still_has_an_interval),
         cmocka_unit_test(clusters_widen_the_interval),

@@ -136,6 +136,11 @@ static inline struct kva_data_cell *add_cell(struct world *w, int task,
                                        .error = ok ? NULL : S("out of memory"),
                                        .score = ok ? scores[k] - '0' : (double)NAN,
                                        .gold_nll = (double)NAN,
+                                       .span_e = (double)NAN,
+                                       .span_payload = (double)NAN,
+                                       .span_d = (double)NAN,
+                                       .span_x = (double)NAN,
+                                       .wrong_needle = -1,
                                        .has_memory = ok};
         if (!ok)
             continue;

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* figures_survival.c - evidence, payload, distractors and the worked example against the
+ * share kept; survival of the payload per layer and KV head (F5).
+ *
+ * Both are means of task means. Tasks in repeated text are drawn apart from the others:
+ * what their distractors say stands all around them (tasks-ruler.md 8.4). */
+#include "reports/figures.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const SERIES[KVA_SPAN_KINDS] = {"evidence", "payload", "distractor",
+                                                   "example"};
+
+/* Mean of task means of one arm over the tasks of one sort; n: tasks. */
+struct point {
+    double rho, y[KVA_SPAN_KINDS];
+    int n_rho, n[KVA_SPAN_KINDS];
+};
+
+static bool is_noise(const struct kva_cells *c, const struct kva_board *b, int t)
+{
+    return strcmp(c->protocol[b->task[t]].haystack, "noise") == 0;
+}
+
+static void point_of(struct kva_report *r, const struct kva_data *d,
+                     const struct kva_cells *c, const struct kva_board *b,
+                     const struct kva_arm *a, bool noise, struct point *p)
+{
+    memset(p, 0, sizeof *p);
+    for (int t = 0; t < b->n_task; t++) {
+        struct kva_survival s;
+
+        if (a->cell[t] < 0 || is_noise(c, b, t) != noise)
+            continue;
+        if (!kva_survival_of(d, c, a->cell[t], &s)) {
+            r->nomem = true;
+            return;
+        }
+        if (s.n == 0 || isnan(s.rho))
+            continue;
+        p->rho += s.rho;
+        p->n_rho++;
+        for (int k = 0; k < KVA_SPAN_KINDS; k++) {
+            double v = k == KVA_SPAN_E   ? s.e
+                       : k == KVA_SPAN_P ? s.p
+                       : k == KVA_SPAN_D ? s.d
+                                         : s.x;
+
+            if (isnan(v))
+                continue;
+            p->y[k] += v;
+            p->n[k]++;
+        }
+    }
+}
+
+/* The curves of one method: rows of data, and what plots them. */
+static int method_curves(struct kva_report *r, const struct kva_data *d,
+                         const struct kva_cells *c, const struct kva_board *b,
+                         const char *name, bool noise, const char *id, int *index,
+                         struct kva_buf *tsv, struct kva_buf *plot)
+{
+    struct point *pt = kva_calloc((size_t)b->n_arm + 1, sizeof *pt);
+    int n = 0, drawn = 0;
+
+    for (int k = 0; pt && k < b->n_arm; k++)
+        if (b->arm[k].role == KVA_ARM_METHOD && strcmp(b->arm[k].name, name) == 0) {
+            point_of(r, d, c, b, &b->arm[k], noise, &pt[n]);
+            n += pt[n].n_rho > 0;
+        }
+    r->nomem |= !pt;
+    for (int s = 0; s < KVA_SPAN_KINDS && n; s++) {
+        int rows = 0;
+
+        for (int i = 0; i < n; i++)
+            rows += pt[i].n[s] > 0;
+        if (rows == 0)
+            continue;
+        if (*index)
+            kva_buf_puts(tsv, "\n\n");
+        for (int i = 0; i < n; i++)
+            if (pt[i].n[s])
+                kva_buf_printf(tsv, "%.4f\t%.4f\t%s\t%s\n", 100 * pt[i].rho / pt[i].n_rho,
+                               100 * pt[i].y[s] / pt[i].n[s], SERIES[s], name);
+        kva_buf_printf(
+            plot,
+            ", \\\n  '%s.tsv' index %d using 1:2 with linespoints pt %d ps 0.8 "
+            "lw 1.6 lc rgb '%s' title '%s'",
+            id, (*index)++, kva_fig_mark[s], kva_fig_colour[s], SERIES[s]);
+        drawn += rows;
+    }
+    free(pt);
+    return drawn;
+}
+
+static int cmp_name(const void *p, const void *q)
+{
+    return strcmp(*(const char *const *)p, *(const char *const *)q);
+}
+
+static int method_names(const struct kva_board *b, const char **name)
+{
+    int n = 0, m = 0;
+
+    for (int k = 0; k < b->n_arm; k++)
+        if (b->arm[k].role == KVA_ARM_METHOD)
+            name[n++] = b->arm[k].name;
+    if (n)
+        qsort(name, (size_t)n, sizeof *name, cmp_name);
+    for (int i = 0; i < n; i++)
+        if (m == 0 || strcmp(name[i], name[m - 1]) != 0)
+            name[m++] = name[i];
+    return m;
+}
+
+static void survival_body(int panels, const struct kva_buf *each, struct kva_buf *body,
+                          int *height)
+{
+    int cols = panels < 3 ? panels : 3, rows = (panels + cols - 1) / cols;
+
+    *height = 40 + 300 * rows;
+    kva_buf_printf(body,
+                   "set datafile separator \"\\t\"\nset datafile missing 'nan'\n"
+                   "set xrange [0:100]\nset yrange [0:102]\nset border 3 lw 0.8\n"
+                   "set tics nomirror out scale 0.6\n"
+                   "set grid ytics lc rgb '#999999' lw 0.4 dt 3\n"
+                   "set xlabel 'entries kept, %%'\nset ylabel 'tokens still held, %%'\n"
+                   "set multiplot layout %d,%d\n",
+                   rows, cols);
+    kva_buf_add(body, each->data ? each->data : "", each->len);
+    kva_buf_puts(body, "unset multiplot\n");
+    body->failed |= each->failed;
+}
+
+static void survival_figure(struct kva_report *r, const struct kva_data *d,
+                            const struct kva_cells *c, const struct kva_board *b,
+                            bool noise)
+{
+    const char *id =
+        kva_arena_printf(&r->arena, "survival-%s%s", b->slug, noise ? "-noise" : "");
+    const char **name = kva_arena_alloc(&r->arena, (size_t)b->n_arm + 1, sizeof *name);
+    struct kva_buf tsv, each, body;
+    struct kva_figure *f;
+    int n, index = 0, panels = 0, points = 0;
+
+    if (!id || !name) {
+        r->nomem = true;
+        return;
+    }
+    kva_buf_init(&tsv, 0);
+    kva_buf_init(&each, 0);
+    kva_buf_init(&body, 0);
+    n = method_names(b, name);
+    kva_buf_puts(&tsv, "# kept_pct\tsurvival_pct\tspan\tmethod\n");
+    for (int i = 0; i < n; i++) {
+        struct kva_buf plot;
+        int drawn;
+
+        kva_buf_init(&plot, 0);
+        drawn = method_curves(r, d, c, b, name[i], noise, id, &index, &tsv, &plot);
+        if (drawn) {
+            kva_buf_puts(&each, "set title ");
+            kva_gp_quote(&each, name[i]);
+            kva_buf_puts(&each, panels
+                                    ? "\nunset key\n"
+                                    : "\nset key bottom right reverse Left samplen 2\n");
+            kva_buf_puts(&each, "plot x with lines lc rgb '" KVA_FIG_LINE
+                                "' dt 2 lw 0.8 title 'kept'");
+            kva_buf_add(&each, plot.data ? plot.data : "", plot.len);
+            kva_buf_putc(&each, '\n');
+            name[panels++] = name[i];
+            points += drawn;
+        }
+        each.failed |= plot.failed;
+        kva_buf_release(&plot);
+    }
+    if (panels && (f = kva_figure_add(r, KVA_FIG_SURVIVAL, id,
+                                      kva_arena_printf(&r->arena, "E/D survival%s: %s",
+                                                       noise ? " in repeated text" : "",
+                                                       b->title)))) {
+        f->series = name;
+        f->n_series = panels;
+        f->n_points = points;
+        f->caption =
+            "Tokens still held of the evidence that is asked for, of its payload, of "
+            "distractors matched in length and place, and of the worked example, mean "
+            "over layers, KV heads, samples and tasks. On the dashed line a method keeps "
+            "no more of them than of everything.";
+        survival_body(panels, &each, &body, &f->height);
+        kva_buf_release(&each);
+        r->nomem |= !f->title;
+        (void)kva_figure_close(r, f, &tsv, &body);
+        return;
+    }
+    kva_buf_release(&tsv);
+    kva_buf_release(&each);
+    kva_buf_release(&body);
+}
+
+void kva_figure_survival(struct kva_report *r, const struct kva_data *d,
+                         const struct kva_cells *c, const struct kva_board *b)
+{
+    survival_figure(r, d, c, b, false);
+    survival_figure(r, d, c, b, true);
+}
+
+/* ---- per layer and head ---- */
+
+static const struct kva_data_heads *heads_of(const struct kva_data *d, int cell)
+{
+    int lo = 0, hi = d->n_heads;
+
+    while (lo < hi) {
+        int mid = lo + (hi - lo) / 2;
+
+        if (d->heads[mid].cell < cell)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < d->n_heads && d->heads[lo].cell == cell ? &d->heads[lo] : NULL;
+}
+
+static double head_mean(const struct kva_data_heads *h, int kind, int layer, int head)
+{
+    int at = (kind * h->n_layer + layer) * h->n_kv_head + head;
+
+    return h->n[kind] ? (double)h->sum[at] / 4294967296.0 / h->n[kind] : (double)NAN;
+}
+
+/* Mean survival of the arm's payload (evidence where a task has none). */
+static double arm_survival(const struct kva_data *d, const struct kva_cells *c,
+                           const struct kva_board *b, const struct kva_arm *a,
+                           bool *out_of_memory)
+{
+    double sum = 0;
+    int n = 0;
+
+    for (int t = 0; t < b->n_task; t++) {
+        struct kva_survival s;
+
+        if (a->cell[t] < 0)
+            continue;
+        if (!kva_survival_of(d, c, a->cell[t], &s)) {
+            *out_of_memory = true;
+            return (double)NAN;
+        }
+        if (s.n) {
+            sum += s.n_p ? s.p : s.e;
+            n++;
+        }
+    }
+    return n ? sum / n : (double)NAN;
+}
+
+/* The budget whose methods differ most plainly: mean survival nearest to one half. */
+static int chosen_budget(struct kva_report *r, const struct kva_data *d,
+                         const struct kva_cells *c, const struct kva_board *b)
+{
+    double best = 2;
+    int at = -1;
+
+    for (int k = 0; k < b->n_arm; k++) {
+        double sum = 0;
+        int n = 0;
+
+        if (b->arm[k].role != KVA_ARM_METHOD ||
+            (k > 0 && kva_same_budget(&b->arm[k - 1], &b->arm[k])))
+            continue;
+        for (int m = k; m < b->n_arm && kva_same_budget(&b->arm[m], &b->arm[k]); m++) {
+            double v = arm_survival(d, c, b, &b->arm[m], &r->nomem);
+
+            if (!isnan(v)) {
+                sum += v;
+                n++;
+            }
+        }
+        if (n && fabs(sum / n - 0.5) < best) {
+            best = fabs(sum / n - 0.5);
+            at = k;
+        }
+    }
+    return at;
+}
+
+static bool head_panel(struct kva_report *r, const struct kva_data *d,
+                       const struct kva_board *b, const struct kva_arm *a, int layers,
+                       int heads, struct kva_heat *p)
+{
+    double total = 0;
+    int n = 0;
+
+    if (!kva_heat_init(r, p, a->name, heads, layers))
+        return false;
+    for (int x = 0; x < heads; x++)
+        for (int y = 0; y < layers; y++) {
+            double part[3] = {0};
+            int m[3] = {0}, at = x * layers + y;
+
+            for (int t = 0; t < b->n_task; t++) {
+                const struct kva_data_heads *h =
+                    a->cell[t] < 0 ? NULL : heads_of(d, a->cell[t]);
+
+                if (!h || h->n_layer != layers || h->n_kv_head != heads)
+                    continue;
+                for (int k = 0; k < 3; k++)
+                    if (h->n[k]) {
+                        part[k] += head_mean(h, k, y, x);
+                        m[k]++;
+                    }
+                if (h->n[KVA_SPAN_P] || h->n[KVA_SPAN_E]) {
+                    p->sum[at] +=
+                        head_mean(h, h->n[KVA_SPAN_P] ? KVA_SPAN_P : KVA_SPAN_E, y, x);
+                    p->n[at]++;
+                }
+            }
+            p->also[at] = kva_arena_printf(
+                &r->arena, "%.4f\t%.4f\t%.4f", m[0] ? part[0] / m[0] : (double)NAN,
+                m[1] ? part[1] / m[1] : (double)NAN, m[2] ? part[2] / m[2] : (double)NAN);
+            if (p->n[at]) {
+                total += p->sum[at] / p->n[at];
+                n++;
+            }
+        }
+    for (int x = 0; x < heads; x++)
+        p->x[x] = kva_arena_printf(&r->arena, "%d", x);
+    if (n)
+        p->title =
+            kva_arena_printf(&r->arena, "%s (mean %.1f %%)", a->name, 100 * total / n);
+    r->nomem |= !p->title;
+    return n > 0;
+}
+
+void kva_figure_heads(struct kva_report *r, const struct kva_data *d,
+                      const struct kva_cells *c, const struct kva_board *b)
+{
+    int k = chosen_budget(r, d, c, b), layers = 0, heads = 0, n = 0;
+    struct kva_heat_axes axes = {
+        .xlabel = "KV head", .ylabel = "layer", .also = "surv_E\tsurv_payload\tsurv_D"};
+    struct kva_heat *p;
+    const char **y;
+
+    if (k < 0 || r->nomem)
+        return;
+    for (int t = 0; t < b->n_task && !layers; t++) {
+        const struct kva_data_heads *h =
+            b->arm[k].cell[t] < 0 ? NULL : heads_of(d, b->arm[k].cell[t]);
+
+        layers = h ? h->n_layer : 0;
+        heads = h ? h->n_kv_head : 0;
+    }
+    p = kva_arena_alloc(&r->arena, (size_t)b->n_arm + 1, sizeof *p);
+    y = kva_arena_alloc(&r->arena, (size_t)layers + 1, sizeof *y);
+    if (!p || !y) {
+        r->nomem = true;
+        return;
+    }
+    for (int i = 0; i < layers; i++)
+        if (!(y[i] = kva_arena_printf(&r->arena, "%d", i)))
+            r->nomem = true;
+    axes.y = y;
+    axes.n_y = layers;
+    axes.numbers = layers <= 12 && heads <= 8;
+    for (int m = k;
+         layers && m < b->n_arm && !r->nomem && kva_same_budget(&b->arm[m], &b->arm[k]);
+         m++)
+        n += head_panel(r, d, b, &b->arm[m], layers, heads, &p[n]);
+    if (n && !r->nomem)
+        kva_heat_figure(
+            r, KVA_FIG_HEADS, kva_arena_printf(&r->arena, "heads-%s", b->slug),
+            kva_arena_printf(&r->arena, "Payload survival per head at keep %s: %s",
+                             b->arm[k].budget_text, b->title),
+            p, n, &axes,
+            "Share of the payload's tokens (of the evidence where a task names no "
+            "payload) "
+            "that each KV head still holds, mean of task means, one colour scale for all "
+            "panels. The budget shown is the one whose mean survival is nearest to one "
+            "half.");
+}

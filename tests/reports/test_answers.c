@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* test_answers.c - how answers end, what failures say, other metrics, labels, turns. */
+#include "tests/reports/tables.h"
+
+static struct world *two_budgets(void)
+{
+    struct world *w = world_new(1, 4);
+
+    add_cell(w, 0, "dense", 1, "dense", "1111");
+    add_cell(w, 0, "m", 0.25, "physical", "0001");
+    add_cell(w, 0, "m", 0.5, "physical", "0001");
+    for (int i = 0; i < w->d.n_outcomes; i++)
+        w->out[i].gen_key = (uint64_t)(100 + i % 4); /* the same answers everywhere */
+    return w;
+}
+
+static void ends_and_wrong_needles_are_shares_of_what_they_say(void **state)
+{
+    struct world *w = two_budgets();
+    struct kva_report *r;
+    const struct kva_tab *t;
+
+    (void)state;
+    w->out[4].stop = S("length");
+    w->out[5].stop = S("repeat");
+    w->out[4].wrong_needle = w->out[5].wrong_needle = 1;
+    w->out[6].wrong_needle = 0;
+    w->out[8].gen_key = 7; /* at 50 %, one answer differs */
+    r = built(w, "answers");
+    t = tab(r, "-answers");
+    assert_int_equal(t->n_row, 3);
+    assert_string_equal(word(t, 0, "method"), "dense");
+    assert_string_equal(word(t, 2, "keep"), "25 %");
+    NEAR(number(t, 2, "length_stop"), 0.25, 0);
+    NEAR(number(t, 2, "repeat_stop"), 0.25, 0);
+    NEAR(number(t, 2, "n_failed"), 3, 0);
+    NEAR(number(t, 2, "wrong_needle"), 2.0 / 3, 1e-12);
+    NEAR(number(t, 2, "invented"), 1.0 / 3, 1e-12);
+    NEAR(number(t, 2, "same_answer"), 0.75, 0);
+    assert_true(isnan(number(t, 1, "same_answer"))); /* the largest budget */
+    assert_true(isnan(number(t, 1, "n_failed")));    /* not looked at: no share */
+    assert_false(noted(t, "token for token"));
+    kva_report_free(r);
+    free(w);
+}
+
+static void equal_answers_at_two_budgets_are_named(void **state)
+{
+    struct world *w = two_budgets();
+    struct kva_report *r = built(w, "answers");
+
+    (void)state;
+    assert_true(
+        noted(tab(r, "-answers"),
+              "m on suite/t00@512 answers the same, token for token, at 25 % "
+              "and 50 % in all 4 samples, and keeps the same entries: its budget has "
+              "no effect."));
+    kva_report_free(r);
+    w->out[5].kept_fnv = 9;
+    r = built(w, "answers");
+    assert_true(noted(tab(r, "-answers"), "in all 4 samples."));
+    kva_report_free(r);
+    free(w);
+}
+
+static void other_metrics_stand_beside_the_score(void **state)
+{
+    static struct kva_data_second second[2];
+    struct world *w = two_budgets();
+    struct kva_report *r;
+    const struct kva_tab *t;
+
+    (void)state;
+    second[0] = (struct kva_data_second){
+        .cell = 0, .metric = S("word_match"), .n = 4, .mean = 0.75, .own = 1};
+    second[1] = (struct kva_data_second){
+        .cell = 2, .metric = S("word_match"), .n = 4, .mean = 0, .own = 0.25};
+    w->d.seconds = second;
+    w->d.n_seconds = 2;
+    r = built(w, "answers");
+    t = tab(r, "-metrics");
+    assert_int_equal(t->n_row, 2);
+    assert_string_equal(word(t, 0, "metric"), "match_all");
+    assert_string_equal(word(t, 0, "other_metric"), "word_match");
+    NEAR(number(t, 0, "difference"), -0.25, 1e-12);
+    assert_string_equal(word(t, 1, "keep"), "50 %");
+    NEAR(number(t, 1, "score"), 0.25, 1e-12);
+    kva_report_free(r);
+    free(w);
+}
+
+static void labels_and_length_buckets_break_a_score_down(void **state)
+{
+    static const char *const meta[4] = {"{\"level\":5,\"subject\":\"b\",\"length\":4000}",
+                                        "{\"level\":1,\"subject\":\"a\",\"length\":3999}",
+                                        "{\"level\":5,\"subject\":\"a\",\"length\":5}",
+                                        "{\"spans\":[{\"level\":1}]}"};
+    struct world *w = two_budgets();
+    struct kva_report *r;
+    const struct kva_tab *t;
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        w->sample[i].meta_json = S(meta[i]);
+    w->out[4].score = 1; /* m at 25 %: 1 0 0 1 */
+    r = built(w, "answers");
+    t = tab(r, "-labels");
+    assert_int_equal(t->n_row, (2 + 2) * 3); /* levels and subjects, three rows each */
+    assert_string_equal(word(t, 0, "label"), "level");
+    assert_string_equal(word(t, 0, "value"), "1");
+    assert_string_equal(word(t, 3, "value"), "5");
+    NEAR(number(t, 5, "score"), 0.5, 1e-12); /* samples 0 and 2 */
+    NEAR(number(t, 5, "n"), 2, 0);
+    assert_string_equal(word(t, 6, "value"), "a");
+    NEAR(number(t, 8, "score"), 0, 1e-12);
+    kva_report_free(r);
+    w->task[0].suite = S("longbench");
+    w->task[0].name = S("trec_e");
+    r = built(w, "answers");
+    t = tab(r, "-labels");
+    assert_int_equal(t->n_row, (2 + 2 + 3) * 3);
+    assert_string_equal(word(t, 12, "value"), "0-4000");
+    NEAR(number(t, 14, "n"), 2, 0);
+    NEAR(number(t, 17, "score"), 1, 1e-12);
+    assert_string_equal(word(t, 18, "value"), "8000+"); /* empty: n/a */
+    assert_true(isnan(number(t, 18, "score")));
+    kva_report_free(r);
+    free(w);
+}
+
+static void turns_have_a_score_each_and_a_mean_and_show_the_cache_grow(void **state)
+{
+    struct world *w = two_budgets();
+    struct kva_report *r;
+    const struct kva_tab *t;
+
+    (void)state;
+    assert_null(tab(r = built(w, "answers"), "-turns"));
+    kva_report_free(r);
+    for (int i = 0; i < 4; i++)
+        w->sample[i].turn = i % 2; /* two contexts with two questions */
+    for (int i = 0; i < w->d.n_outcomes; i++)
+        w->out[i].memory.kv_end_bytes = 1000 * (1 + w->sample[w->out[i].sample].turn);
+    r = built(w, "answers");
+    t = tab(r, "-turns");
+    assert_int_equal(t->n_row, 9);
+    assert_string_equal(word(t, 3, "turn"), "1");
+    NEAR(number(t, 3, "score"), 0, 1e-12);
+    NEAR(number(t, 3, "end_bytes"), 1000, 0);
+    NEAR(number(t, 4, "score"), 0.5, 1e-12);
+    NEAR(number(t, 4, "end_bytes"), 2000, 0);
+    assert_string_equal(word(t, 5, "turn"), "mean");
+    NEAR(number(t, 5, "score"), 0.25, 1e-12);
+    NEAR(number(t, 5, "n"), 4, 0);
+    kva_report_free(r);
+    free(w);
+}
+
+/* Every new table in every format, twice, byte for byte. */
+static void all_formats_carry_the_tables_and_are_the_same_twice(void **state)
+{
+    static enum kva_status (*const format[])(const struct kva_report *, struct kva_buf *,
+                                             struct kva_error *) = {
+        kva_report_text, kva_report_json, kva_report_csv, kva_report_markdown};
+    struct world *w = two_budgets();
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        w->sample[i].turn = i % 2;
+    for (int i = 0; i < 4; i++) {
+        struct kva_report *r = built(w, "answers"), *q = built(w, "answers");
+        char *a = rendered(r, format[i]), *b = rendered(q, format[i]);
+
+        assert_string_equal(a, b);
+        assert_non_null(strstr(a, "Turn by turn"));
+        assert_non_null(strstr(a, "How answers end"));
+        free(a);
+        free(b);
+        kva_report_free(r);
+        kva_report_free(q);
+    }
+    {
+        struct kva_report *r = built(w, NULL);
+        struct kva_error err = {0};
+        struct kva_buf page;
+
+        kva_buf_init(&page, 0);
+        assert_int_equal(kva_report_html(r, NULL, &page, &err), KVA_OK);
+        assert_non_null(strstr(page.data, "<h2 id=\"answers\">"));
+        assert_non_null(strstr(page.data, "href=\"#answers\""));
+        kva_buf_release(&page);
+        kva_report_free(r);
+    }
+    free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ends_and_wrong_needles_are_shares_of_what_they_say),
+        cmocka_unit_test(equal_answers_at_two_budgets_are_named),
+        cmocka_unit_test(other_metrics_stand_beside_the_score),
+        cmocka_unit_test(labels_and_length_buckets_break_a_score_down),
+        cmocka_unit_test(turns_have_a_score_each_and_a_mean_and_show_the_cache_grow),
+        cmocka_unit_test(all_formats_carry_the_tables_and_are_the_same_twice),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
