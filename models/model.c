@@ -29,6 +29,7 @@ static enum kva_status new_model(const char *path, const struct kva_model_opts *
     memcpy(m->path, path, strlen(path));
     KVA_GO(kva_ops_open("cpu", numerics, opts && opts->threads > 0 ? opts->threads : 1,
                         &m->ops, err));
+    kva_lend_init(m);
     *out = m;
     return KVA_OK;
 out:
@@ -40,6 +41,7 @@ void kva_model_close(struct kva_model *m)
 {
     if (!m)
         return;
+    kva_lend_release(m);
     if (m->ops)
         kva_arch_release(&m->arch, m->ops);
     free(m->step.slab);

@@ -57,6 +57,8 @@ struct kva_model {
     char *path;
     bool sha256_known;
     struct kva_step_state step;
+    struct kva_lend lend;      /* set when the model opens */
+    struct kva_slices *slices; /* of W_O, made on demand (lend.c) */
 };
 
 /* The last q_window post-RoPE queries of one layer: entry i (0 = oldest) in slot
@@ -91,6 +93,9 @@ enum kva_status kva_model_retrieval(double theta, const struct kva_model_opts *o
 /* Appends one query row to a layer's window; the oldest goes when it is full. */
 void kva_session_push_query(struct kva_session *s, int layer, int32_t pos,
                             const float *q);
+/* lend.c */
+void kva_lend_init(struct kva_model *m);
+void kva_lend_release(struct kva_model *m);
 /* Hands n query rows at ascending positions to the session's collectors. */
 enum kva_status kva_session_collected(struct kva_session *s, int layer, const float *raw,
                                       const float *q, const int32_t *pos, int n,

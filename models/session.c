@@ -361,6 +361,7 @@ void kva_session_decide_in(struct kva_session *s, struct kva_decide_in *in)
     in->query_stats = query_stats;
     in->side_ctx = s;
     in->seen = s->seen;
+    in->lend = &s->m->lend;
     in->ops = s->m->ops;
     in->store = s->store;
     in->heads = s->m->arch.heads;
