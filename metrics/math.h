@@ -27,7 +27,7 @@ enum {
     MATH_ITEMS = 128,     /* elements of one list, tuple or matrix */
     MATH_EXPONENT = 512,  /* largest whole exponent, either sign */
     MATH_FACTORIAL = 50,  /* largest n of n! */
-    MATH_WORK = 400000,   /* steps of the readers and comparisons of one pair */
+    MATH_WORK = 200000,   /* steps of the readers and comparisons of one pair */
     MATH_POINTS = 8,      /* places at which expressions with variables are compared */
     MATH_POINTS_LEAST = 3 /* of which so many must remain */
 };

@@ -32,6 +32,7 @@ struct parser {
     struct kva_math *m;
     const char *begin, *p, *end;
     int depth;
+    long cost;  /* of one evaluation, in steps */
     int bars;   /* open | */
     int angles; /* open arguments of trigonometric functions */
     bool pm, variables;
@@ -105,6 +106,7 @@ static struct kva_math_node *node_new(struct parser *ps, enum kva_math_op op)
     struct kva_math_node *n = kva_math_alloc(ps->m, 1, sizeof *n);
 
     ps->m->work -= 8;
+    ps->cost += op == POWER || op == FUNCTION || op == ROOT ? 60 : 4;
     if (n) {
         n->op = op;
         n->sign = 1;
@@ -274,11 +276,12 @@ static struct kva_math_node *mixed(struct parser *ps, struct kva_math_node *whol
 {
     const char *back = ps->p;
     struct kva_math_node *a = NULL, *b = NULL, *product, *sum;
+    bool blank = ps->p < ps->end && *ps->p == ' ';
 
     if (take(ps, "\\frac")) {
         a = whole_argument(ps);
         b = a ? whole_argument(ps) : NULL;
-    } else if (ps->p < ps->end && *ps->p == ' ') {
+    } else if (blank) {
         a = digits_only(ps, MATH_LENGTH);
         if (a && take(ps, "/") && is_digit(peek(ps)))
             b = digits_only(ps, MATH_LENGTH);
@@ -844,6 +847,7 @@ const struct kva_math_expr *kva_math_expr_read(struct kva_math *m,
     struct kva_math_expr *e;
     struct kva_math_node *n;
     struct parser ps = {.m = m};
+    int rows, points;
 
     text = kva_math_trim(text);
     ps.begin = ps.p = text.s;
@@ -853,6 +857,11 @@ const struct kva_math_expr *kva_math_expr_read(struct kva_math *m,
     n = expr(&ps);
     if (!n || peek(&ps) != '\0' || ps.p != ps.end)
         return NULL;
+    rows = ps.pm ? 2 : 1;
+    points = ps.variables ? MATH_POINTS : 1;
+    if (ps.cost * rows * points > m->work)
+        return NULL;
+    m->work -= ps.cost * rows * points;
     e = kva_math_alloc(m, 1, sizeof *e);
     if (!e)
         return NULL;
@@ -860,8 +869,8 @@ const struct kva_math_expr *kva_math_expr_read(struct kva_math *m,
     e->has_variables = ps.variables;
     e->decimals = plain_decimals(text);
     e->text = text;
-    for (int s = 0; s <= (ps.pm ? 1 : 0); s++)
-        for (int i = 0; i < (ps.variables ? MATH_POINTS : 1); i++)
-            e->at[s][i] = kva_math_eval(n, s ? -1 : 1, i);
+    for (int row = 0; row < rows; row++)
+        for (int i = 0; i < points; i++)
+            e->at[row][i] = kva_math_eval(n, row ? -1 : 1, i);
     return e;
 }

@@ -51,6 +51,17 @@ static struct kva_math_span less(struct kva_math_span t, size_t n)
     return kva_math_trim(t);
 }
 
+/* The mark of sin 30^\circ belongs to the angle. */
+static bool has_angle(struct kva_math_span t)
+{
+    static const char *const name[] = {"sin", "cos", "tan", "cot", "sec", "csc"};
+
+    for (size_t k = 0; k < sizeof name / sizeof *name; k++)
+        if (memmem(t.s, t.n, name[k], 3))
+            return true;
+    return false;
+}
+
 static bool strip_degree(struct kva_math_span *t)
 {
     static const char *const mark[] = {"^\\circ", "^{\\circ}", "^ \\circ", "^{\\circ }"};
@@ -58,8 +69,10 @@ static bool strip_degree(struct kva_math_span *t)
 
     if (ends(u, "C") || ends(u, "F"))
         u = less(u, 1);
+    if (!ends(u, "}") && !ends(u, "\\circ"))
+        return false;
     for (size_t k = 0; k < sizeof mark / sizeof *mark; k++)
-        if (ends(u, mark[k])) {
+        if (ends(u, mark[k]) && !has_angle(u)) {
             *t = less(u, strlen(mark[k]));
             return true;
         }
