@@ -259,6 +259,15 @@ struct kva_task {
 struct kva_rng kva_task_stream(const struct kva_task *task, int idx, const char *suffix);
 /* A draw as in kva_rng_below, but the only choice costs no draw. */
 uint64_t kva_task_choose(struct kva_rng *rng, uint64_t n);
+/* Sets task->name and task->stream_name (copied). */
+enum kva_status kva_task_set_names(struct kva_task *task, const char *name,
+                                   const char *stream_name, struct kva_error *err);
+/* A parameter that is 0 or 1. */
+enum kva_status kva_task_flag(const struct kva_task_request *req,
+                              const struct kva_task_param *param, bool *out,
+                              struct kva_error *err);
+/* Second metric of the tasks that are scored by match_all: word_match. */
+extern const char *const kva_task_word_match[];
 /* Sets task->layout from the profile and info.dialect to `dialect`. */
 void kva_task_use_layout(struct kva_task *task, const char *dialect);
 /* Turns question "...? " and prefix "The ..." (as kvpress cuts them) into the task's

@@ -2,6 +2,7 @@
 /* needles.c - keys, values, templates and filler lines of the needle tasks. */
 #include "tasks/needles.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void init(struct kva_needle_texts *t)
@@ -228,4 +229,110 @@ void kva_essay_unit(const void *ctx, size_t i, const char **text, size_t *n)
 
     *text = v->essay->text.data + at->b0;
     *n = at->b1 - at->b0;
+}
+
+/* ---- a haystack of needles ---- */
+
+/* The slot of the text, or the free one where it belongs. */
+static const char **slot_of(const struct kva_text_set *set, const char *text)
+{
+    size_t i = (size_t)kva_fnv1a64_str(text) & (set->cap - 1);
+
+    while (set->slot[i] && strcmp(set->slot[i], text) != 0)
+        i = (i + 1) & (set->cap - 1);
+    return &set->slot[i];
+}
+
+enum kva_status kva_text_set_add(struct kva_text_set *set, const char *text, bool *added,
+                                 struct kva_error *err)
+{
+    const char **slot;
+
+    if (2 * (set->n + 1) > set->cap) {
+        struct kva_text_set grown = {.n = set->n, .cap = set->cap ? 2 * set->cap : 64};
+
+        grown.slot = kva_calloc(grown.cap, sizeof *grown.slot);
+        if (!grown.slot)
+            return KVA_FAIL(err, KVA_ENOMEM, "texts: out of memory");
+        for (size_t i = 0; i < set->cap; i++)
+            if (set->slot[i])
+                *slot_of(&grown, set->slot[i]) = set->slot[i];
+        kva_text_set_release(set);
+        *set = grown;
+    }
+    slot = slot_of(set, text);
+    *added = *slot == NULL;
+    if (*added) {
+        *slot = text;
+        set->n++;
+    }
+    return KVA_OK;
+}
+
+void kva_text_set_release(struct kva_text_set *set)
+{
+    free((void *)set->slot);
+    *set = (struct kva_text_set){0};
+}
+
+static enum kva_status draw_unseen(struct kva_needle_lines *l, bool key, const char **out,
+                                   struct kva_error *err)
+{
+    bool uuid = key ? l->uuid_keys : l->uuid_values, added = false;
+
+    while (!added) {
+        *out = uuid  ? kva_uuid_draw(&l->rng, l->arena)
+               : key ? kva_key_draw(l->lexicon, &l->rng, l->arena)
+                     : kva_number_draw(l->digits, &l->rng, l->arena);
+        if (!*out)
+            return KVA_FAIL(err, KVA_ENOMEM, "needles: out of memory");
+        KVA_TRY(kva_text_set_add(&l->seen, *out, &added, err));
+    }
+    return KVA_OK;
+}
+
+enum kva_status kva_needle_lines_grow(struct kva_needle_lines *l, size_t n,
+                                      struct kva_error *err)
+{
+    if (n > l->cap) {
+        size_t cap = n + n / 2;
+        const char **line = kva_realloc((void *)l->line, cap, sizeof *line), **value;
+
+        if (!line)
+            return KVA_FAIL(err, KVA_ENOMEM, "needles: out of memory");
+        l->line = line;
+        value = kva_realloc((void *)l->value, cap, sizeof *value);
+        if (!value)
+            return KVA_FAIL(err, KVA_ENOMEM, "needles: out of memory");
+        l->value = value;
+        l->cap = cap;
+    }
+    while (l->n < n) {
+        struct kva_plant plant;
+        const char *key;
+
+        KVA_TRY(draw_unseen(l, true, &key, err));
+        KVA_TRY(draw_unseen(l, false, &l->value[l->n], err));
+        if (!kva_needle_plant(l->texts, key, l->value[l->n], l->arena, &plant))
+            return KVA_FAIL(err, KVA_ENOMEM, "needles: out of memory");
+        l->line[l->n++] = plant.text;
+    }
+    return KVA_OK;
+}
+
+void kva_needle_lines_unit(const void *lines, size_t i, const char **text, size_t *n)
+{
+    const struct kva_needle_lines *l = lines;
+
+    *text = l->line[i];
+    *n = strlen(*text);
+}
+
+void kva_needle_lines_release(struct kva_needle_lines *l)
+{
+    kva_text_set_release(&l->seen);
+    free((void *)l->line);
+    free((void *)l->value);
+    l->line = l->value = NULL;
+    l->n = l->cap = 0;
 }

@@ -54,4 +54,33 @@ struct kva_essay_view {
 void kva_noise_unit(const void *ctx, size_t i, const char **text, size_t *n);
 void kva_essay_unit(const void *ctx, size_t i, const char **text, size_t *n);
 
+/* Texts seen so far, by content; they stay the caller's. */
+struct kva_text_set {
+    const char **slot; /* a power of two of them, NULL: free */
+    size_t n, cap;
+};
+/* *added: it was not there before. */
+enum kva_status kva_text_set_add(struct kva_text_set *set, const char *text, bool *added,
+                                 struct kva_error *err);
+void kva_text_set_release(struct kva_text_set *set);
+
+/* A haystack of needles: line i has a key and a value of its own, drawn from a stream in
+ * this order, so that n lines are the first of n + 1. A key or value that was seen before
+ * is drawn again. */
+struct kva_needle_lines {
+    const struct kva_needle_texts *texts;
+    const struct kva_lexicon *lexicon;
+    bool uuid_keys, uuid_values;
+    int digits;
+    struct kva_rng rng;
+    struct kva_arena *arena;  /* of the texts */
+    struct kva_text_set seen; /* put in what the lines may not repeat */
+    const char **line, **value;
+    size_t n, cap;
+};
+enum kva_status kva_needle_lines_grow(struct kva_needle_lines *lines, size_t n,
+                                      struct kva_error *err);
+void kva_needle_lines_unit(const void *lines, size_t i, const char **text, size_t *n);
+void kva_needle_lines_release(struct kva_needle_lines *lines);
+
 #endif

@@ -6,7 +6,9 @@
  * needles; the queried keys; a place for each needle. Needle j of m stands at u = (((idx
  * + j (10 / m)) mod 10) + unit) / 10 of the haystack, before sentence floor(u n) or line
  * floor(u (n + 1)): depth deciles are balanced over idx. Templates: RULER,
- * scripts/data/synthetic/constants.py; split of the prompt as in kvpress.
+ * scripts/data/synthetic/constants.py; split of the prompt as in kvpress. A haystack of
+ * needles comes from the stream "...|hay". With `uninstructed` the instruction stands
+ * before the question, so that the context does not tell what will be asked.
  *
  * Unlike RULER (frozen order, one haystack prefix for all samples) every sample has its
  * own layout. */
@@ -17,14 +19,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum haystack { EMERSON, EMBEDDED, NOISE };
-static const char *const haystack_names[] = {"emerson", "embedded", "noise", NULL};
+enum haystack { EMERSON, EMBEDDED, ESSAYS, NOISE, NEEDLE };
+static const char *const haystack_names[] = {"emerson", "embedded", "essays",
+                                             "noise",   "needle",   NULL};
+/* What a name of one kind may stand for. */
+static const char *const haystack_kinds[] = {"essays", "essays", "essays", "noise",
+                                             "needles"};
+
+/* RULER's tasks: scripts/synthetic.yaml. niah_multiquery's one key is raised to four. */
+static const struct preset {
+    const char *name;
+    enum haystack haystack;
+    int keys, values, queries;
+    bool uuid_keys, uuid_values;
+} presets[] = {
+    {"niah_single_1", NOISE, 1, 1, 1, false, false},
+    {"niah_single_2", EMERSON, 1, 1, 1, false, false},
+    {"niah_single_3", EMERSON, 1, 1, 1, false, true},
+    {"niah_multikey_1", EMERSON, 4, 1, 1, false, false},
+    {"niah_multikey_2", NEEDLE, 1, 1, 1, false, false},
+    {"niah_multikey_3", NEEDLE, 1, 1, 1, true, true},
+    {"niah_multivalue", EMERSON, 1, 4, 1, false, false},
+    {"niah_multiquery", EMERSON, 1, 1, 4, false, false},
+    {"needle", EMERSON, 1, 1, 1, false, false},
+};
 
 struct niah {
     int keys, values, queries, digits;
-    bool uuids, needle_prefix;
+    bool uuid_keys, uuid_values, needle_prefix, uninstructed;
     enum haystack haystack;
-    struct kva_essay essay; /* not with NOISE */
+    struct kva_essay essay; /* not with lines */
     struct kva_lexicon lexicon;
     struct kva_needle_texts texts;
 };
@@ -34,6 +58,11 @@ struct niah {
 static bool singular(const struct niah *s)
 {
     return s->queries * s->values == 1;
+}
+
+static bool has_lines(const struct niah *s)
+{
+    return s->haystack >= NOISE;
 }
 
 static enum kva_status set_haystack(struct niah *s, const struct kva_task_request *req,
@@ -47,12 +76,13 @@ static enum kva_status set_haystack(struct niah *s, const struct kva_task_reques
     if (!haystack_names[at])
         return KVA_FAIL(
             err, KVA_EINVALID,
-            "task \"%s\": unknown haystack \"%s\" (emerson, embedded or noise)",
+            "task \"%s\": unknown haystack \"%s\" (emerson, embedded, essays, noise or "
+            "needle)",
             req->text, name);
-    if (!free_choice && (at == NOISE) != (s->haystack == NOISE))
+    if (!free_choice && strcmp(haystack_kinds[at], haystack_kinds[s->haystack]) != 0)
         return KVA_FAIL(err, KVA_EINVALID,
                         "task \"%s\": RULER's %s has %s as haystack, not %s", req->text,
-                        req->desc->name, s->haystack == NOISE ? "noise" : "essays", name);
+                        req->desc->name, haystack_kinds[s->haystack], name);
     s->haystack = (enum haystack)at;
     return KVA_OK;
 }
@@ -75,12 +105,14 @@ static enum kva_status read_param(struct niah *s, const struct kva_task_request 
                                   const struct kva_task_param *p, bool free_choice,
                                   struct kva_error *err)
 {
-    static const char *const all[] = {"digits",  "haystack", "keys", "prefix",
-                                      "queries", "values",   NULL};
-    static const char *const ruler[] = {"haystack", NULL};
+    static const char *const all[] = {"digits",  "haystack",     "keys",   "prefix",
+                                      "queries", "uninstructed", "values", NULL};
+    static const char *const ruler[] = {"haystack", "uninstructed", NULL};
 
     if (strcmp(p->key, "haystack") == 0)
         return set_haystack(s, req, p->value, free_choice, err);
+    if (strcmp(p->key, "uninstructed") == 0)
+        return kva_task_flag(req, p, &s->uninstructed, err);
     if (!free_choice)
         return kva_task_bad_param(req, p->key, ruler, err);
     if (strcmp(p->key, "keys") == 0)
@@ -111,52 +143,67 @@ static enum kva_status check(struct niah *s, const struct kva_task_request *req,
     if (needles > KVA_PLANTS_MAX)
         return KVA_FAIL(err, KVA_EINVALID, "task \"%s\": %d needles are more than %d",
                         req->text, needles, KVA_PLANTS_MAX);
-    if (!s->uuids && (uint64_t)needles > 9 * kva_power10(s->digits - 1) / 2)
+    if (!s->uuid_values && (uint64_t)needles > 9 * kva_power10(s->digits - 1) / 2)
         return KVA_FAIL(err, KVA_EINVALID,
                         "task \"%s\": too few %d-digit numbers for %d needles", req->text,
                         s->digits, needles);
     return KVA_OK;
 }
 
-/* Name with the parameters that differ from the defaults, sorted. */
-static enum kva_status make_names(struct kva_task *task, const struct niah *s,
-                                  bool free_choice, struct kva_error *err)
+/* Appends the parameters that differ from the defaults, sorted. Without `uninstructed`
+ * for the streams: the same needles in the same text. */
+static void write_name(const struct niah *s, bool free_choice, bool uninstructed,
+                       struct kva_buf *b)
 {
-    struct kva_buf b;
     char gap = ':';
-    enum kva_status rc;
 
-    kva_buf_init(&b, 0);
-    kva_buf_puts(&b, task->desc->name);
 #define ADD(differs, ...)                                                                \
     if (differs) {                                                                       \
-        kva_buf_putc(&b, gap);                                                           \
-        kva_buf_printf(&b, __VA_ARGS__);                                                 \
+        kva_buf_putc(b, gap);                                                            \
+        kva_buf_printf(b, __VA_ARGS__);                                                  \
         gap = ',';                                                                       \
     }
     ADD(free_choice && s->digits != 7, "digits=%d", s->digits)
-    ADD(s->haystack == EMBEDDED || (free_choice && s->haystack == NOISE), "haystack=%s",
-        haystack_names[s->haystack])
+    ADD(s->haystack == EMBEDDED || s->haystack == ESSAYS || (free_choice && has_lines(s)),
+        "haystack=%s", haystack_names[s->haystack])
     ADD(free_choice && s->keys != 1, "keys=%d", s->keys)
     ADD(s->needle_prefix, "prefix=needle")
     ADD(free_choice && s->queries != 1, "queries=%d", s->queries)
+    ADD(uninstructed, "uninstructed=1")
     ADD(free_choice && s->values != 1, "values=%d", s->values)
 #undef ADD
-    KVA_GO(kva_buf_status(&b, err));
-    task->name = kva_calloc(b.len + 1, 1);
-    task->stream_name = kva_calloc(b.len + 1, 1);
-    if (!task->name || !task->stream_name) {
-        rc = KVA_FAIL(err, KVA_ENOMEM, "task: out of memory");
-        goto out;
-    }
-    memcpy(task->name, b.data, b.len);
+}
+
+static enum kva_status make_names(struct kva_task *task, const struct niah *s,
+                                  bool free_choice, struct kva_error *err)
+{
+    struct kva_buf name, stream;
+    enum kva_status rc;
+
+    kva_buf_init(&name, 0);
+    kva_buf_init(&stream, 0);
+    kva_buf_puts(&name, task->desc->name);
+    kva_buf_puts(&stream, task->desc->name);
+    write_name(s, free_choice, s->uninstructed, &name);
     if (free_choice)
-        memcpy(task->stream_name, b.data, b.len);
-    else
-        memcpy(task->stream_name, task->desc->name, strlen(task->desc->name));
+        write_name(s, free_choice, false, &stream);
+    KVA_GO(kva_buf_status(&name, err));
+    KVA_GO(kva_buf_status(&stream, err));
+    rc = kva_task_set_names(task, name.data, stream.data, err);
 out:
-    kva_buf_release(&b);
+    kva_buf_release(&name);
+    kva_buf_release(&stream);
     return rc;
+}
+
+/* Chance score: the share of all values that is asked for, where some are not. Of a
+ * needle haystack the task knows about how many lines it has (20 tokens a line, with
+ * uuids 80), an item exactly. */
+static double guess_floor(const struct niah *s, size_t lines)
+{
+    size_t all = (size_t)s->keys + lines / (size_t)s->values;
+
+    return all > (size_t)s->queries ? (double)s->queries / (double)all : 0;
 }
 
 static enum kva_status niah_open(struct kva_task *task,
@@ -166,33 +213,41 @@ static enum kva_status niah_open(struct kva_task *task,
     bool free_choice = strcmp(req->desc->suite, "niah") == 0;
     const struct kva_task_opts *o = req->opts;
     struct niah *s = kva_calloc(1, sizeof *s);
+    const struct preset *set = presets;
+    int room = task->info.ctx - task->info.max_new_tokens;
 
     if (!s)
         return KVA_FAIL(err, KVA_ENOMEM, "task %s: out of memory", req->text);
     task->state = s; /* closed with the task, also on failure */
-    s->keys = strcmp(req->desc->name, "niah_multikey_1") == 0 ? 4 : 1;
-    s->values = s->queries = 1;
+    while (strcmp(set->name, req->desc->name) != 0)
+        set++;
+    s->haystack = set->haystack;
+    s->keys = set->keys;
+    s->values = set->values;
+    s->queries = set->queries;
+    s->uuid_keys = set->uuid_keys;
+    s->uuid_values = set->uuid_values;
     s->digits = 7;
-    s->uuids = strcmp(req->desc->name, "niah_single_3") == 0;
-    s->haystack = strcmp(req->desc->name, "niah_single_1") == 0 ? NOISE : EMERSON;
     if (o->haystack)
         KVA_TRY(set_haystack(s, req, o->haystack, free_choice, err));
     for (int i = 0; i < req->n_params; i++)
         KVA_TRY(read_param(s, req, &req->param[i], free_choice, err));
     KVA_TRY(check(s, req, err));
-    KVA_TRY(
-        kva_needle_texts_make(&s->texts, s->uuids, singular(s), s->needle_prefix, err));
+    KVA_TRY(kva_needle_texts_make(&s->texts, s->uuid_values, singular(s),
+                                  s->needle_prefix, err));
     KVA_TRY(make_names(task, s, free_choice, err));
     KVA_TRY(kva_lexicon_open(&s->lexicon, o->words, o->data_dir, err));
-    if (s->haystack != NOISE)
+    if (!has_lines(s))
         KVA_TRY(kva_essay_open(&s->essay, haystack_names[s->haystack], o, err));
     kva_task_use_layout(task, "kva1");
     task->haystack = haystack_names[s->haystack];
-    task->splitter = s->haystack == NOISE ? NULL : "simple-v1";
+    task->splitter = has_lines(s) ? NULL : "simple-v1";
     task->words = s->lexicon.version;
     task->info.domain = "retrieval";
     task->info.binary = task->info.has_depth = singular(s);
-    task->info.guess_floor = s->keys > s->queries ? (double)s->queries / s->keys : 0;
+    task->info.guess_floor = guess_floor(s, s->haystack == NEEDLE && room > 0
+                                                ? (size_t)room / (s->uuid_keys ? 80 : 20)
+                                                : 0);
     return KVA_OK;
 }
 
@@ -211,6 +266,7 @@ static void niah_close(void *state)
 struct plan {
     const struct niah *s;
     struct kva_essay_view view;
+    struct kva_needle_lines lines;
     const char **key, **value; /* value[key * values + i] */
     struct kva_plant plant[KVA_PLANTS_MAX];
     size_t n_plants;
@@ -220,12 +276,20 @@ static enum kva_status build(void *ctx, size_t n, struct kva_draft *d,
                              struct kva_error *err)
 {
     struct plan *p = ctx;
-    bool lines = p->s->haystack == NOISE;
-    struct kva_units units = {lines ? kva_noise_unit : kva_essay_unit, &p->view};
+    const struct niah *s = p->s;
+    struct kva_units units = {kva_essay_unit, &p->view};
 
-    kva_plants_arrange(p->plant, p->n_plants, n, lines);
-    kva_buf_add(&d->text, p->s->texts.instruction.data, p->s->texts.instruction.len);
-    KVA_TRY(kva_draft_place(d, &units, n, p->plant, p->n_plants, lines, false, err));
+    if (s->haystack == NOISE)
+        units.unit = kva_noise_unit;
+    if (s->haystack == NEEDLE) {
+        KVA_TRY(kva_needle_lines_grow(&p->lines, n, err));
+        units = (struct kva_units){kva_needle_lines_unit, &p->lines};
+    }
+    kva_plants_arrange(p->plant, p->n_plants, n, has_lines(s));
+    if (!s->uninstructed)
+        kva_buf_add(&d->text, s->texts.instruction.data, s->texts.instruction.len);
+    KVA_TRY(
+        kva_draft_place(d, &units, n, p->plant, p->n_plants, has_lines(s), false, err));
     kva_buf_putc(&d->text, '\n');
     return kva_buf_status(&d->text, err);
 }
@@ -248,7 +312,8 @@ static enum kva_status draw_needles(struct plan *p, struct kva_rng *rng,
         return no_memory(idx, err);
     for (size_t k = 0; k < n_keys; k++) {
         do {
-            p->key[k] = kva_key_draw(&s->lexicon, rng, arena);
+            p->key[k] = s->uuid_keys ? kva_uuid_draw(rng, arena)
+                                     : kva_key_draw(&s->lexicon, rng, arena);
             if (!p->key[k])
                 return no_memory(idx, err);
         } while (kva_text_listed(p->key, k, p->key[k]));
@@ -256,8 +321,8 @@ static enum kva_status draw_needles(struct plan *p, struct kva_rng *rng,
             const char **value = &p->value[k * n_values + v];
 
             do {
-                *value = s->uuids ? kva_uuid_draw(rng, arena)
-                                  : kva_number_draw(s->digits, rng, arena);
+                *value = s->uuid_values ? kva_uuid_draw(rng, arena)
+                                        : kva_number_draw(s->digits, rng, arena);
                 if (!*value)
                     return no_memory(idx, err);
             } while (kva_text_listed(p->value, k * n_values + v, *value));
@@ -292,7 +357,7 @@ static enum kva_status draw(const struct kva_task *task, struct plan *p,
     const char **answers, *query;
     int m, n_answers = s->queries * s->values;
 
-    if (s->haystack != NOISE)
+    if (!has_lines(s))
         p->view = (struct kva_essay_view){&s->essay, kva_rng_below(&rng, s->essay.n)};
     KVA_TRY(draw_needles(p, &rng, arena, item->idx, err));
     m = (int)p->n_plants;
@@ -329,6 +394,9 @@ static enum kva_status draw(const struct kva_task *task, struct plan *p,
     item->answers = answers;
     item->n_answers = n_answers;
     item->question = kva_template_fill(arena, s->texts.question.data, "{query}", query);
+    if (item->question && s->uninstructed)
+        item->question =
+            kva_arena_printf(arena, "%s%s", s->texts.instruction.data, item->question);
     item->answer_prefix =
         kva_template_fill(arena, s->texts.prefix.data, "{query}", query);
     if (!item->question || !item->answer_prefix)
@@ -336,6 +404,87 @@ static enum kva_status draw(const struct kva_task *task, struct plan *p,
     KVA_TRY(kva_task_lay_out(task, arena, item, err));
     item->gold = kva_task_gold(arena, item->answer_prefix, answers, n_answers, ", ");
     return item->gold ? KVA_OK : no_memory(item->idx, err);
+}
+
+/* The lines' own stream, and what they may not repeat. */
+static enum kva_status open_lines(const struct kva_task *task, int idx, struct plan *p,
+                                  struct kva_arena *arena, struct kva_error *err)
+{
+    const struct niah *s = p->s;
+    bool added;
+
+    p->lines = (struct kva_needle_lines){.texts = &s->texts,
+                                         .lexicon = &s->lexicon,
+                                         .uuid_keys = s->uuid_keys,
+                                         .uuid_values = s->uuid_values,
+                                         .digits = s->digits,
+                                         .rng = kva_task_stream(task, idx, "|hay"),
+                                         .arena = arena};
+    for (int k = 0; k < s->keys; k++)
+        KVA_TRY(kva_text_set_add(&p->lines.seen, p->key[k], &added, err));
+    for (int v = 0; v < s->keys * s->values; v++)
+        KVA_TRY(kva_text_set_add(&p->lines.seen, p->value[v], &added, err));
+    return KVA_OK;
+}
+
+/* Values that nobody asked for. */
+static enum kva_status add_decoys(const struct plan *p, size_t n_lines,
+                                  struct kva_arena *arena, struct kva_item *item,
+                                  struct kva_error *err)
+{
+    size_t n_values = (size_t)(p->s->keys * p->s->values);
+    const char **decoys = kva_arena_alloc(arena, n_values + n_lines, sizeof *decoys);
+    int n = 0;
+
+    if (!decoys)
+        return no_memory(item->idx, err);
+    for (size_t i = 0; i < n_values; i++)
+        if (!kva_text_listed(item->answers, (size_t)item->n_answers, p->value[i]))
+            decoys[n++] = p->value[i];
+    for (size_t i = 0; i < n_lines; i++)
+        decoys[n++] = p->lines.value[i];
+    item->decoys = decoys;
+    item->n_decoys = n;
+    return KVA_OK;
+}
+
+static enum kva_status add_spans(const struct kva_task *task, const struct plan *p,
+                                 int guard, const struct kva_tok_api *tok,
+                                 struct kva_fit *fit, struct kva_draft *d,
+                                 struct kva_arena *arena, struct kva_item *item,
+                                 struct kva_error *err)
+{
+    const struct niah *s = p->s;
+    const char **forbidden = kva_arena_alloc(
+        arena, (size_t)s->keys * (size_t)(1 + s->values), sizeof *forbidden);
+    struct kva_span_job job = {.plants = p->plant,
+                               .n_plants = p->n_plants,
+                               .forbidden = forbidden,
+                               .whole_units = s->haystack == NEEDLE,
+                               .guard = guard,
+                               .tau = KVA_SPAN_TAU,
+                               .n_distractors = KVA_SPAN_DISTRACTORS};
+
+    if (!forbidden)
+        return no_memory(item->idx, err);
+    for (int i = 0; i < s->keys; i++)
+        forbidden[job.n_forbidden++] = p->key[i];
+    for (int i = 0; i < s->keys * s->values; i++)
+        forbidden[job.n_forbidden++] = p->value[i];
+    return kva_task_finish(task, tok, fit, d, &job, arena, item, err);
+}
+
+/* Most units: one for every token there is room for, and what the numbers suffice for. */
+static size_t most_units(const struct kva_task *task)
+{
+    const struct niah *s = task->state;
+    size_t n = (size_t)task->info.ctx;
+    uint64_t numbers = s->uuid_values ? UINT64_MAX : 9 * kva_power10(s->digits - 1) / 2;
+    uint64_t needles = (uint64_t)(s->keys * s->values);
+
+    if (s->haystack != NEEDLE || numbers - needles >= n)
+        return n;
+    return numbers - needles > 1 ? (size_t)(numbers - needles) : 1;
 }
 
 static enum kva_status make(const struct kva_task *task, int idx, size_t n_units,
@@ -347,8 +496,6 @@ static enum kva_status make(const struct kva_task *task, int idx, size_t n_units
     struct plan *p = kva_arena_alloc(arena, 1, sizeof *p);
     struct kva_draft d;
     struct kva_fit fit;
-    struct kva_span_job job;
-    const char **forbidden;
     enum kva_status rc;
 
     if (!p)
@@ -356,40 +503,32 @@ static enum kva_status make(const struct kva_task *task, int idx, size_t n_units
     kva_draft_init(&d);
     p->s = s;
     KVA_GO(draw(task, p, arena, item, err));
+    if (s->haystack == NEEDLE)
+        KVA_GO(open_lines(task, idx, p, arena, err));
     fit = (struct kva_fit){.task = task->label,
                            .question = item->question,
                            .answer_prefix = item->answer_prefix,
                            .feed = &item->feed,
                            .limit = task->info.ctx,
                            .max_new_tokens = item->max_new_tokens,
+                           .n_max = most_units(task),
                            .build = build,
                            .ctx = p};
-    fit.n_max = s->haystack == EMERSON ? s->essay.n : (size_t)task->info.ctx;
     if (n_units > 0) {
         KVA_GO(build(p, n_units, &d, err));
         KVA_GO(tok->count(tok->ctx, &item->feed, d.text.data, d.text.len, item->question,
                           item->answer_prefix, &fit.n_context, &fit.n_question, err));
+        fit.n_units = n_units;
     } else {
         KVA_GO(kva_fit_draft(&fit, tok, &d, err));
     }
-    forbidden = kva_arena_alloc(arena, (size_t)s->keys * (size_t)(1 + s->values),
-                                sizeof *forbidden);
-    if (!forbidden) {
-        rc = no_memory(idx, err);
-        goto out;
-    }
-    job = (struct kva_span_job){.plants = p->plant,
-                                .n_plants = p->n_plants,
-                                .forbidden = forbidden,
-                                .guard = guard,
-                                .tau = KVA_SPAN_TAU,
-                                .n_distractors = KVA_SPAN_DISTRACTORS};
-    for (int i = 0; i < s->keys; i++)
-        forbidden[job.n_forbidden++] = p->key[i];
-    for (int i = 0; i < s->keys * s->values; i++)
-        forbidden[job.n_forbidden++] = p->value[i];
-    rc = kva_task_finish(task, tok, &fit, &d, &job, arena, item, err);
+    n_units = s->haystack == NEEDLE ? fit.n_units : 0;
+    item->guess_floor = guess_floor(s, n_units);
+    item->more_metrics = kva_task_word_match;
+    KVA_GO(add_decoys(p, n_units, arena, item, err));
+    rc = add_spans(task, p, guard, tok, &fit, &d, arena, item, err);
 out:
+    kva_needle_lines_release(&p->lines);
     kva_draft_release(&d);
     return rc;
 }
@@ -431,13 +570,16 @@ static int niah_describe(const struct kva_task *task, void *gen, void *source)
     if (task->splitter)
         bad |= json_object_set_new(gen, "splitter", json_string(task->splitter));
     bad |= json_object_set_new(gen, "template_sha256", json_string(s->texts.sha256));
-    bad |= json_object_set_new(gen, "type", json_string(s->uuids ? "uuids" : "numbers"));
+    bad |= json_object_set_new(gen, "type",
+                               json_string(s->uuid_values ? "uuids" : "numbers"));
+    if (s->uninstructed)
+        bad |= json_object_set_new(gen, "uninstructed", json_true());
     bad |= json_object_set_new(gen, "values", json_integer(s->values));
     bad |= json_object_set_new(gen, "words", json_string(task->words));
     bad |= json_object_set_new(source, "adjectives",
                                json_string(s->lexicon.adjectives.sha256));
     bad |= json_object_set_new(source, "nouns", json_string(s->lexicon.nouns.sha256));
-    if (s->haystack != NOISE)
+    if (!has_lines(s))
         bad |= json_object_set_new(source, "essay", json_string(s->essay.sha256));
     return bad;
 }

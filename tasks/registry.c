@@ -389,6 +389,31 @@ uint64_t kva_task_choose(struct kva_rng *rng, uint64_t n)
     return n > 1 ? kva_rng_below(rng, n) : 0;
 }
 
+const char *const kva_task_word_match[] = {"word_match", NULL};
+
+enum kva_status kva_task_set_names(struct kva_task *task, const char *name,
+                                   const char *stream_name, struct kva_error *err)
+{
+    task->name = kva_calloc(strlen(name) + 1, 1);
+    task->stream_name = kva_calloc(strlen(stream_name) + 1, 1);
+    if (!task->name || !task->stream_name)
+        return KVA_FAIL(err, KVA_ENOMEM, "task %s: out of memory", name);
+    memcpy(task->name, name, strlen(name));
+    memcpy(task->stream_name, stream_name, strlen(stream_name));
+    return KVA_OK;
+}
+
+enum kva_status kva_task_flag(const struct kva_task_request *req,
+                              const struct kva_task_param *param, bool *out,
+                              struct kva_error *err)
+{
+    *out = strcmp(param->value, "1") == 0;
+    if (!*out && strcmp(param->value, "0") != 0)
+        return KVA_FAIL(err, KVA_EINVALID, "task \"%s\": %s is 0 or 1", req->text,
+                        param->key);
+    return KVA_OK;
+}
+
 void kva_task_use_layout(struct kva_task *task, const char *dialect)
 {
     task->info.dialect = dialect;

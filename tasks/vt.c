@@ -7,7 +7,8 @@
  * niah.c; the places are sorted, so the chain is told in order. The example (names of
  * three letters, value, five places among 8 noise lines) comes from the stream "...|hay".
  * It stands, answer included, in the compressible context, joined as RULER does since
- * 2025: prompt, blank, names, blank line, prompt. */
+ * 2025: prompt, blank, names, blank line, prompt. With `uninstructed` example and
+ * instruction, which tell what will be asked, stand before the question. */
 #include "tasks/needles.h"
 
 #include <jansson.h>
@@ -35,6 +36,7 @@ struct chain {
 
 struct plan {
     const char *example; /* with its answer and the blank line behind it */
+    bool uninstructed;   /* example and instruction stand before the question */
     struct chain chain;
 };
 
@@ -84,7 +86,6 @@ static enum kva_status write_chain(struct kva_draft *d, struct chain *c, size_t 
     static const struct kva_units units = {kva_noise_unit, NULL};
 
     kva_plants_arrange(c->plant, NAMES, n, true);
-    kva_buf_puts(&d->text, instruction);
     KVA_TRY(kva_draft_place(d, &units, n, c->plant, NAMES, true, false, err));
     for (int j = 1; j < NAMES; j++)
         d->planted[j].b1--; /* the blank is no evidence */
@@ -97,8 +98,11 @@ static enum kva_status build(void *ctx, size_t n, struct kva_draft *d,
 {
     struct plan *p = ctx;
 
-    d->example = kva_draft_add(d, p->example, strlen(p->example));
-    d->example.b1 -= 2; /* the blank line is no part of it */
+    if (!p->uninstructed) {
+        d->example = kva_draft_add(d, p->example, strlen(p->example));
+        d->example.b1 -= 2; /* the blank line is no part of it */
+        kva_buf_puts(&d->text, instruction);
+    }
     return write_chain(d, &p->chain, n, err);
 }
 
@@ -115,6 +119,7 @@ static enum kva_status make_example(const struct kva_task *task, int idx, int ta
         return KVA_FAIL(err, KVA_ENOMEM, "item %d: out of memory", idx);
     kva_draft_init(&d);
     draw_chain(c, &rng, 3, idx, taken);
+    kva_buf_puts(&d.text, instruction);
     KVA_GO(write_chain(&d, c, EXAMPLE_LINES, err));
     kva_buf_printf(&d.text, question, c->value);
     kva_buf_printf(&d.text, prefix, NAMES, c->value);
@@ -131,27 +136,29 @@ out:
 }
 
 struct vt {
+    bool uninstructed;
     char template_sha256[65];
 };
 
 static enum kva_status vt_open(struct kva_task *task, const struct kva_task_request *req,
                                struct kva_error *err)
 {
-    static const char *const params[] = {NULL};
+    static const char *const params[] = {"uninstructed", NULL};
     const struct kva_task_opts *o = req->opts;
     struct vt *s = kva_calloc(1, sizeof *s);
     struct kva_sha256 h;
     uint8_t digest[32];
 
-    task->state = s;
-    task->name = kva_calloc(3, 1);
-    task->stream_name = kva_calloc(3, 1);
-    if (!s || !task->name || !task->stream_name)
+    if (!s)
         return KVA_FAIL(err, KVA_ENOMEM, "task %s: out of memory", req->text);
-    memcpy(task->name, "vt", 3);
-    memcpy(task->stream_name, "vt", 3);
-    if (req->n_params > 0)
-        return kva_task_bad_param(req, req->param[0].key, params, err);
+    task->state = s;
+    for (int i = 0; i < req->n_params; i++) {
+        if (strcmp(req->param[i].key, params[0]) != 0)
+            return kva_task_bad_param(req, req->param[i].key, params, err);
+        KVA_TRY(kva_task_flag(req, &req->param[i], &s->uninstructed, err));
+    }
+    KVA_TRY(
+        kva_task_set_names(task, s->uninstructed ? "vt:uninstructed=1" : "vt", "vt", err));
     if (o->haystack && strcmp(o->haystack, "noise") != 0)
         return KVA_FAIL(err, KVA_EINVALID,
                         "task \"%s\": RULER's vt has noise as haystack, not %s",
@@ -184,6 +191,7 @@ static enum kva_status vt_item(const struct kva_task *task, int idx,
     const char **answers = kva_arena_alloc(arena, NAMES, sizeof *answers);
     const char **forbidden = kva_arena_alloc(arena, NAMES + 1, sizeof *forbidden);
     struct kva_rng rng = kva_task_stream(task, idx, "");
+    const struct vt *s = task->state;
     struct kva_draft d;
     struct kva_fit fit;
     struct kva_span_job job;
@@ -200,6 +208,11 @@ static enum kva_status vt_item(const struct kva_task *task, int idx,
     item->answers = answers;
     item->n_answers = NAMES;
     item->question = kva_arena_printf(arena, question, p->chain.value);
+    p->uninstructed = s->uninstructed;
+    if (s->uninstructed && item->question)
+        item->question = kva_arena_printf(arena, "%s%s%s", p->example, instruction,
+                                          item->question);
+    item->more_metrics = kva_task_word_match;
     item->answer_prefix = kva_arena_printf(arena, prefix, NAMES, p->chain.value);
     if (!forbidden[NAMES] || !item->question || !item->answer_prefix) {
         rc = KVA_FAIL(err, KVA_ENOMEM, "item %d: out of memory", idx);
@@ -248,6 +261,8 @@ static int vt_describe(const struct kva_task *task, void *gen, void *source)
     bad |= json_object_set_new(gen, "name", json_string(task->name));
     bad |= json_object_set_new(gen, "seed", json_integer((json_int_t)task->seed));
     bad |= json_object_set_new(gen, "template_sha256", json_string(s->template_sha256));
+    if (s->uninstructed)
+        bad |= json_object_set_new(gen, "uninstructed", json_true());
     return bad;
 }
 

@@ -404,7 +404,7 @@ static void parameters_out_of_range_are_refused(void **state)
         {"niah/needle:digits=1,keys=5", "too few 1-digit numbers for 5 needles"},
         {"niah/needle:digits=16", "digits is a whole number from 1 to 15"},
         {"niah/needle:haystack=essay",
-         "unknown haystack \"essay\" (emerson, embedded or noise)"},
+         "unknown haystack \"essay\" (emerson, embedded, essays, noise or needle)"},
         {"niah/needle:prefix=none", "prefix is official or needle"},
         {"ruler/niah_single_2:haystack=noise", "RULER's niah_single_2 has essays"},
         {"ruler/niah_single_1:haystack=emerson", "RULER's niah_single_1 has noise"},

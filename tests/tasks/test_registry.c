@@ -49,7 +49,6 @@ static void refusals_name_the_nearest_word_or_the_reason(void **state)
                       "jsonl:PATH)"},
         {"", "unknown task \"\""},
         {"ruler/cwe", "task ruler/cwe is not built yet"},
-        {"ruler/niah_multikey_3@8192", "task ruler/niah_multikey_3 is not built yet"},
         {"ruler/qa_1", "task ruler/qa_1 is not built yet"},
         {"jsonl/path", "unknown task \"jsonl/path\""},
         {"jsonl:", "names no file"},
