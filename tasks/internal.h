@@ -105,7 +105,7 @@ struct kva_draft {
     struct kva_entry *entry; /* cwe, fwe: evidence in many places */
     size_t n_entries, cap_entries;
     struct kva_slice *keep_out; /* parts of the haystack no distractor may touch (the gold
-                                 * document beside its evidence) */
+                                 * document beside its evidence); ascending, disjoint */
     size_t n_keep_out, cap_keep_out;
     struct kva_slice *step; /* what one more unit of the fit adds, where that is not
                              * `unit` (a document beside its sentences); else none */
@@ -236,6 +236,8 @@ struct kva_family {
     int (*describe)(const struct kva_task *task, void *gen, void *source);
 };
 extern const struct kva_family kva_family_niah, kva_family_vt, kva_family_jsonl;
+extern const struct kva_family kva_family_cwe, kva_family_fwe, kva_family_qa,
+    kva_family_qa_synth;
 extern const struct kva_family kva_family_longbench, kva_family_longbench_v2;
 extern const struct kva_family kva_family_grid, kva_family_mt_needles, kva_family_mt_kv,
     kva_family_mt_find, kva_family_mt_many_shot, kva_family_scbench;
@@ -257,6 +259,8 @@ struct kva_task {
 
 /* Random stream of an item: FNV-1a of "kva1|<task>|<L>|<seed>|<idx><suffix>". */
 struct kva_rng kva_task_stream(const struct kva_task *task, int idx, const char *suffix);
+/* Fisher-Yates from the end, with kva_rng_below. */
+void kva_task_shuffle(struct kva_rng *rng, uint32_t *x, size_t n);
 /* A draw as in kva_rng_below, but the only choice costs no draw. */
 uint64_t kva_task_choose(struct kva_rng *rng, uint64_t n);
 /* Sets task->name and task->stream_name (copied). */

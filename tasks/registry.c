@@ -17,33 +17,20 @@ enum { DEFAULT_LIMIT = 4096, LIMIT_MAX = 1 << 24 };
 static const struct kva_task_desc descs[] = {
 #define TASK(suite, name, family, summary, source, metric, version, max_new)             \
     {#suite, #name, summary, source, #metric, version, max_new},
-#define LATER(suite, name)
 #include "tasks/tasks.def"
 #undef TASK
-#undef LATER
 };
 static const struct kva_family *const families[] = {
 #define TASK(suite, name, family, summary, source, metric, version, max_new)             \
     &kva_family_##family,
-#define LATER(suite, name)
 #include "tasks/tasks.def"
 #undef TASK
-#undef LATER
 };
-static const char *const later[] = {
-#define TASK(suite, name, family, summary, source, metric, version, max_new)
-#define LATER(suite, name) #suite "/" #name,
-#include "tasks/tasks.def"
-#undef TASK
-#undef LATER
-    NULL};
 static const char *const known[] = {
 #define TASK(suite, name, family, summary, source, metric, version, max_new)             \
 #suite "/" #name,
-#define LATER(suite, name) #suite "/" #name,
 #include "tasks/tasks.def"
 #undef TASK
-#undef LATER
     NULL};
 enum { N_DESCS = sizeof descs / sizeof descs[0] };
 
@@ -86,9 +73,6 @@ static enum kva_status find_desc(const char *word, const char *text,
         *index = i;
         return KVA_OK;
     }
-    for (size_t i = 0; later[i]; i++)
-        if (strcmp(later[i], word) == 0)
-            return KVA_FAIL(err, KVA_EINVALID, "task %s is not built yet", word);
     for (size_t i = 0; chinese[i]; i++)
         if (strcmp(chinese[i], word) == 0)
             return KVA_FAIL(err, KVA_EINVALID,
@@ -382,6 +366,17 @@ struct kva_rng kva_task_stream(const struct kva_task *task, int idx, const char 
     snprintf(tail, sizeof tail, "|%d|%llu|%d%s", task->info.ctx,
              (unsigned long long)task->seed, idx, suffix);
     return (struct kva_rng){kva_fnv1a64_more(h, tail, strlen(tail))};
+}
+
+void kva_task_shuffle(struct kva_rng *rng, uint32_t *x, size_t n)
+{
+    for (size_t i = n; i > 1; i--) {
+        size_t j = (size_t)kva_rng_below(rng, i);
+        uint32_t t = x[i - 1];
+
+        x[i - 1] = x[j];
+        x[j] = t;
+    }
 }
 
 uint64_t kva_task_choose(struct kva_rng *rng, uint64_t n)

@@ -239,10 +239,17 @@ static bool holds_bad(const struct work *w, size_t b0, size_t b1)
 
 static bool is_kept_out(const struct kva_draft *d, size_t b0, size_t b1)
 {
-    for (size_t i = 0; i < d->n_keep_out; i++)
-        if (d->keep_out[i].b0 < b1 && b0 < d->keep_out[i].b1)
-            return true;
-    return false;
+    size_t lo = 0, hi = d->n_keep_out;
+
+    while (lo < hi) { /* first that ends behind b0 */
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (d->keep_out[mid].b1 > b0)
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    return lo < d->n_keep_out && d->keep_out[lo].b0 < b1;
 }
 
 /* All windows of about n tokens, ascending by start. */

@@ -157,8 +157,8 @@ static enum kva_status vt_open(struct kva_task *task, const struct kva_task_requ
             return kva_task_bad_param(req, req->param[i].key, params, err);
         KVA_TRY(kva_task_flag(req, &req->param[i], &s->uninstructed, err));
     }
-    KVA_TRY(
-        kva_task_set_names(task, s->uninstructed ? "vt:uninstructed=1" : "vt", "vt", err));
+    KVA_TRY(kva_task_set_names(task, s->uninstructed ? "vt:uninstructed=1" : "vt", "vt",
+                               err));
     if (o->haystack && strcmp(o->haystack, "noise") != 0)
         return KVA_FAIL(err, KVA_EINVALID,
                         "task \"%s\": RULER's vt has noise as haystack, not %s",
@@ -210,8 +210,8 @@ static enum kva_status vt_item(const struct kva_task *task, int idx,
     item->question = kva_arena_printf(arena, question, p->chain.value);
     p->uninstructed = s->uninstructed;
     if (s->uninstructed && item->question)
-        item->question = kva_arena_printf(arena, "%s%s%s", p->example, instruction,
-                                          item->question);
+        item->question =
+            kva_arena_printf(arena, "%s%s%s", p->example, instruction, item->question);
     item->more_metrics = kva_task_word_match;
     item->answer_prefix = kva_arena_printf(arena, prefix, NAMES, p->chain.value);
     if (!forbidden[NAMES] || !item->question || !item->answer_prefix) {

@@ -48,8 +48,6 @@ static void refusals_name_the_nearest_word_or_the_reason(void **state)
         {"something", "unknown task \"something\" (suite/name[:key=value,...][@L] or "
                       "jsonl:PATH)"},
         {"", "unknown task \"\""},
-        {"ruler/cwe", "task ruler/cwe is not built yet"},
-        {"ruler/qa_1", "task ruler/qa_1 is not built yet"},
         {"jsonl/path", "unknown task \"jsonl/path\""},
         {"jsonl:", "names no file"},
         {"ruler/vt@", "\"\" is not a length in tokens"},
