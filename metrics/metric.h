@@ -27,8 +27,8 @@ struct kva_metric_in {
     const char *prediction; /* n bytes, then a NUL; meant to be UTF-8: invalid bytes count
                              * as U+FFFD. May hold NULs */
     size_t n;
-    const char *const *answers; /* references; the score is the best over them unless the
-                                 * metric says otherwise */
+    const char *const *answers; /* references, valid UTF-8; the score is the best over
+                                 * them unless the metric says otherwise */
     int n_answers;
     const char *const *classes; /* `classification`: all class names; else unused */
     int n_classes;

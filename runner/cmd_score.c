@@ -79,7 +79,7 @@ static enum kva_status take(const struct kva_score_opts *opts, const char *path,
         t->no_answer += got.no_answer;
         return keep(t, got.score, err);
     }
-    if (rc != KVA_EINVALID)
+    if (rc != KVA_EFORMAT)
         return KVA_FAIL(err, rc, "%s:%ld: %s", path, number, why.text);
     if (t->errors++ < SHOWN)
         fprintf(stderr, "kvaudit: %s:%ld: %s\n", path, number, why.text);

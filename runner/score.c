@@ -21,7 +21,7 @@ static const json_t *member(const json_t *o, const char *name, const char *other
 static enum kva_status no_nul(const json_t *text, const char *name, struct kva_error *err)
 {
     if (strlen(json_string_value(text)) != json_string_length(text))
-        return KVA_FAIL(err, KVA_EINVALID, "a NUL inside \"%s\" can match nothing", name);
+        return KVA_FAIL(err, KVA_EFORMAT, "a NUL inside \"%s\" can match nothing", name);
     return KVA_OK;
 }
 
@@ -42,7 +42,7 @@ static enum kva_status get_texts(const json_t *x, const char *name,
         if (json_is_array(x) && json_is_null(text))
             continue;
         if (!json_is_string(text))
-            return KVA_FAIL(err, KVA_EINVALID, "\"%s\" is not a text or a list of texts",
+            return KVA_FAIL(err, KVA_EFORMAT, "\"%s\" is not a text or a list of texts",
                             name);
         KVA_TRY(no_nul(text, name, err));
         v[i] = json_string_value(text);
@@ -59,14 +59,14 @@ static enum kva_status get_classes(const json_t *o, const struct kva_metric *met
     const json_t *x = member(o, "all_classes", "classes");
 
     if (!x && strcmp(metric->name, "classification") == 0)
-        return KVA_FAIL(err, KVA_EINVALID, "no \"all_classes\", which %s needs",
+        return KVA_FAIL(err, KVA_EFORMAT, "no \"all_classes\", which %s needs",
                         metric->name);
     if (!x)
         return KVA_OK;
     KVA_TRY(get_texts(x, "all_classes", arena, &in->classes, &in->n_classes, err));
     for (int i = 0; i < in->n_classes; i++)
         if (!in->classes[i])
-            return KVA_FAIL(err, KVA_EINVALID, "a null among \"all_classes\"");
+            return KVA_FAIL(err, KVA_EFORMAT, "a null among \"all_classes\"");
     return KVA_OK;
 }
 
@@ -92,10 +92,10 @@ static enum kva_status get_post(const json_t *o, const struct kva_score_opts *op
     bool e = false;
 
     if (x && !json_is_string(x))
-        return KVA_FAIL(err, KVA_EINVALID, "\"dataset\" is not a text");
+        return KVA_FAIL(err, KVA_EFORMAT, "\"dataset\" is not a text");
     name = x ? json_string_value(x) : name;
     if (name && is_chinese(name))
-        return KVA_FAIL(err, KVA_EINVALID,
+        return KVA_FAIL(err, KVA_EFORMAT,
                         "%s is Chinese: its scores need word segmentation, which is not "
                         "offered",
                         name);
@@ -103,7 +103,7 @@ static enum kva_status get_post(const json_t *o, const struct kva_score_opts *op
     if (opts->post >= 0)
         return KVA_OK;
     if (!name && opts->kvpress)
-        return KVA_FAIL(err, KVA_EINVALID,
+        return KVA_FAIL(err, KVA_EFORMAT,
                         "no \"dataset\", by which kvpress post-processes");
     set = name ? kva_longbench_find(name, &e) : NULL;
     if (set && opts->kvpress && !e)
@@ -121,11 +121,11 @@ static enum kva_status read_line(const json_t *o, const struct kva_score_opts *o
                  *answers = member(o, "answers", "outputs");
 
     if (!prediction)
-        return KVA_FAIL(err, KVA_EINVALID, "no \"prediction\"");
+        return KVA_FAIL(err, KVA_EFORMAT, "no \"prediction\"");
     if (!json_is_string(prediction))
-        return KVA_FAIL(err, KVA_EINVALID, "\"prediction\" is not a text");
+        return KVA_FAIL(err, KVA_EFORMAT, "\"prediction\" is not a text");
     if (!answers)
-        return KVA_FAIL(err, KVA_EINVALID, "no \"answers\"");
+        return KVA_FAIL(err, KVA_EFORMAT, "no \"answers\"");
     in->prediction = json_string_value(prediction);
     in->n = json_string_length(prediction);
     KVA_TRY(get_texts(answers, "answers", arena, &in->answers, &in->n_answers, err));
@@ -182,7 +182,8 @@ static enum kva_status answer(const json_t *line, long number, bool scored,
     return bad ? KVA_ENOMEM : kva_buf_status(out, NULL);
 }
 
-/* Jansson quotes the line, which may hold anything, and cuts the quotation anywhere. */
+/* Jansson quotes the line, which may hold anything, and cuts the quotation anywhere; it
+ * says nothing when memory ends. */
 static void complain(const json_error_t *where, struct kva_error *err)
 {
     struct kva_buf text;
@@ -192,10 +193,10 @@ static void complain(const json_error_t *where, struct kva_error *err)
     for (size_t i = 0; i < text.len; i++)
         if ((unsigned char)text.data[i] < 0x20)
             text.data[i] = ' ';
-    if (text.failed || json_error_code(where) == json_error_out_of_memory)
+    if (!text.len || json_error_code(where) == json_error_out_of_memory)
         KVA_FAIL(err, KVA_ENOMEM, "out of memory for the line");
     else
-        KVA_FAIL(err, KVA_EINVALID, "column %d: %s", where->column, text.data);
+        KVA_FAIL(err, KVA_EFORMAT, "column %d: %s", where->column, text.data);
     kva_buf_release(&text);
 }
 
@@ -207,7 +208,7 @@ static json_t *parse(const char *line, size_t n, struct kva_error *err)
     if (!o)
         complain(&where, err);
     else if (!json_is_object(o))
-        KVA_FAIL(err, KVA_EINVALID, "not a JSON object");
+        KVA_FAIL(err, KVA_EFORMAT, "not a JSON object");
     return o;
 }
 
@@ -239,7 +240,7 @@ enum kva_status kva_score_line(const struct kva_score_opts *opts, long number,
         for (int i = 0; i < in.n_answers; i++)
             scored->no_answer = scored->no_answer || !in.answers[i];
     }
-    if (rc == KVA_OK || rc == KVA_EINVALID) {
+    if (rc == KVA_OK || rc == KVA_EFORMAT) {
         written = answer(o, number, rc == KVA_OK, &got, scored->no_answer, &why, out);
         if (written != KVA_OK)
             rc = KVA_FAIL(&why, written, "out of memory for the answer");

@@ -22,7 +22,7 @@ struct kva_scored {
  * Appends the answering object and a line feed: `line`, then `id` and `_id` as they came
  * in, `score`, and `how` and `extracted` where the metric reads an answer out of the
  * output. A line that cannot be scored is answered too, with `error` in place of `score`;
- * the same text is then in err with KVA_EINVALID. */
+ * the same text is then in err with KVA_EFORMAT. */
 enum kva_status kva_score_line(const struct kva_score_opts *o, long number,
                                const char *line, size_t n, struct kva_buf *out,
                                struct kva_scored *scored, struct kva_error *err);

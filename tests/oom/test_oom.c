@@ -10,6 +10,7 @@
 #include "methods/method.h"
 #include "metrics/metric.h"
 #include "models/model.h"
+#include "runner/score.h"
 #include "tasks/task.h"
 
 #include <jansson.h>
@@ -638,6 +639,39 @@ static void results_are_stored_and_read(void **state)
     rmdir(f.dir);
 }
 
+/* ---- text metrics ---- */
+
+/* Jansson notices no failure inside a text of more than 14 bytes: there is none. */
+static enum kva_status score_line(void *ctx, struct kva_error *err)
+{
+    static const char line[] = "{\"prediction\":\"The x = 1. x\",\"id\":[7],"
+                               "\"answers\":[\"Paragraph 1\",\"the "
+                               "x\"],\"all_classes\":[\"x\",\"Paragraph 1\"]}";
+    const struct kva_score_opts opts = {.metric = ctx, .post = KVA_POST_STRIP};
+    struct kva_scored scored;
+    struct kva_buf out;
+    enum kva_status rc;
+
+    kva_buf_init(&out, 0);
+    rc = kva_score_line(&opts, 1, line, sizeof line - 1, &out, &scored, err);
+    if (rc == KVA_OK)
+        assert_non_null(strstr(out.data, "\"id\":[7]"));
+    kva_buf_release(&out);
+    return rc;
+}
+
+static void every_metric_scores_a_line(void **state)
+{
+    (void)state;
+    reads_json = true;
+    for (const struct kva_metric *const *m = kva_metrics(); *m; m++) {
+        struct kva_metric copy = **m; /* the context is not const */
+
+        assert_true(exhaust(copy.name, score_line, &copy) > 10);
+    }
+    reads_json = false;
+}
+
 /* ---- statistics ---- */
 
 static enum kva_status bootstrap(void *ctx, struct kva_error *err)
@@ -742,6 +776,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_method_scores_and_selects),
         cmocka_unit_test(every_kind_of_task_makes_an_item),
         cmocka_unit_test(results_are_stored_and_read),
+        cmocka_unit_test(every_metric_scores_a_line),
         cmocka_unit_test(a_bootstrap_says_so),
     };
 
