@@ -60,7 +60,7 @@ static void point_of(struct kva_report *r, const struct kva_data *d,
 static int method_curves(struct kva_report *r, const struct kva_data *d,
                          const struct kva_cells *c, const struct kva_board *b,
                          const char *name, bool noise, const char *id, int *index,
-                         struct kva_buf *tsv, struct kva_buf *plot)
+                         bool *seen, struct kva_buf *tsv, struct kva_buf *plot)
 {
     struct point *pt = kva_calloc((size_t)b->n_arm + 1, sizeof *pt);
     int n = 0, drawn = 0;
@@ -87,8 +87,9 @@ static int method_curves(struct kva_report *r, const struct kva_data *d,
         kva_buf_printf(
             plot,
             ", \\\n  '%s.tsv' index %d using 1:2 with linespoints pt %d ps 0.8 "
-            "lw 1.6 lc rgb '%s' title '%s'",
-            id, (*index)++, kva_fig_mark[s], kva_fig_colour[s], SERIES[s]);
+            "lw 1.6 lc rgb '%s' notitle",
+            id, (*index)++, kva_fig_mark[s], kva_fig_colour[s]);
+        seen[s] = true;
         drawn += rows;
     }
     free(pt);
@@ -115,21 +116,40 @@ static int method_names(const struct kva_board *b, const char **name)
     return m;
 }
 
-static void survival_body(int panels, const struct kva_buf *each, struct kva_buf *body,
-                          int *height)
+/* What the curves mean has a panel of its own: no corner of the others is free. */
+static void key_panel(const bool *seen, struct kva_buf *out)
 {
-    int cols = panels < 3 ? panels : 3, rows = (panels + cols - 1) / cols;
+    kva_buf_puts(out,
+                 "set title ' '\nunset border\nunset tics\nunset xlabel\nunset ylabel\n"
+                 "set key center center reverse Left samplen 2 spacing 1.4\n"
+                 "plot NaN with lines lc rgb '" KVA_FIG_LINE
+                 "' dt 2 lw 0.8 title 'all entries'");
+    for (int k = 0; k < KVA_SPAN_KINDS; k++)
+        if (seen[k])
+            kva_buf_printf(out,
+                           ", \\\n  NaN with linespoints pt %d ps 0.8 lw 1.6 lc rgb '%s' "
+                           "title '%s'",
+                           kva_fig_mark[k], kva_fig_colour[k], SERIES[k]);
+    kva_buf_putc(out, '\n');
+}
 
-    *height = 40 + 300 * rows;
+static void survival_body(int panels, const bool *seen, const struct kva_buf *each,
+                          struct kva_buf *body, int *height)
+{
+    int cells = panels + 1, cols = cells < 3 ? cells : 3,
+        rows = (cells + cols - 1) / cols;
+
+    *height = 20 + 300 * rows;
     kva_buf_printf(body,
                    "set datafile separator \"\\t\"\nset datafile missing 'nan'\n"
+                   "set multiplot layout %d,%d\n"
                    "set xrange [0:100]\nset yrange [0:102]\nset border 3 lw 0.8\n"
-                   "set tics nomirror out scale 0.6\n"
-                   "set grid ytics lc rgb '#999999' lw 0.4 dt 3\n"
-                   "set xlabel 'entries kept, %%'\nset ylabel 'tokens still held, %%'\n"
-                   "set multiplot layout %d,%d\n",
+                   "set tics nomirror out scale 0.6\nset xtics 25\nset ytics 25\n"
+                   "set grid ytics lc rgb '#999999' lw 0.4 dt 3\nunset key\n"
+                   "set xlabel 'entries kept, %%'\nset ylabel 'tokens still held, %%'\n",
                    rows, cols);
     kva_buf_add(body, each->data ? each->data : "", each->len);
+    key_panel(seen, body);
     kva_buf_puts(body, "unset multiplot\n");
     body->failed |= each->failed;
 }
@@ -144,6 +164,7 @@ static void survival_figure(struct kva_report *r, const struct kva_data *d,
     struct kva_buf tsv, each, body;
     struct kva_figure *f;
     int n, index = 0, panels = 0, points = 0;
+    bool seen[KVA_SPAN_KINDS] = {0};
 
     if (!id || !name) {
         r->nomem = true;
@@ -159,15 +180,13 @@ static void survival_figure(struct kva_report *r, const struct kva_data *d,
         int drawn;
 
         kva_buf_init(&plot, 0);
-        drawn = method_curves(r, d, c, b, name[i], noise, id, &index, &tsv, &plot);
+        drawn = method_curves(r, d, c, b, name[i], noise, id, &index, seen, &tsv, &plot);
         if (drawn) {
             kva_buf_puts(&each, "set title ");
             kva_gp_quote(&each, name[i]);
-            kva_buf_puts(&each, panels
-                                    ? "\nunset key\n"
-                                    : "\nset key bottom right reverse Left samplen 2\n");
+            kva_buf_putc(&each, '\n');
             kva_buf_puts(&each, "plot x with lines lc rgb '" KVA_FIG_LINE
-                                "' dt 2 lw 0.8 title 'kept'");
+                                "' dt 2 lw 0.8 notitle");
             kva_buf_add(&each, plot.data ? plot.data : "", plot.len);
             kva_buf_putc(&each, '\n');
             name[panels++] = name[i];
@@ -188,7 +207,7 @@ static void survival_figure(struct kva_report *r, const struct kva_data *d,
             "distractors matched in length and place, and of the worked example, mean "
             "over layers, KV heads, samples and tasks. On the dashed line a method keeps "
             "no more of them than of everything.";
-        survival_body(panels, &each, &body, &f->height);
+        survival_body(panels, seen, &each, &body, &f->height);
         kva_buf_release(&each);
         r->nomem |= !f->title;
         (void)kva_figure_close(r, f, &tsv, &body);

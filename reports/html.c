@@ -57,12 +57,18 @@ static void head(const struct kva_report *r, struct kva_buf *out)
              "tables</a>\n");
 }
 
+static int rows_of(const struct kva_report *r, int view)
+{
+    int n = 0;
+
+    for (int i = 0; i < r->n_tab; i++)
+        n += r->tab[i].view == view ? r->tab[i].n_row : 0;
+    return n;
+}
+
 static bool has_view(const struct kva_report *r, int view)
 {
-    for (int i = 0; i < r->n_tab; i++)
-        if (r->tab[i].view == view && r->tab[i].n_row > 0)
-            return true;
-    return false;
+    return rows_of(r, view) > 0;
 }
 
 static void page_header(const struct kva_report *r, struct kva_buf *out)
@@ -571,7 +577,8 @@ enum kva_status kva_report_html(const struct kva_report *r, const char *figures_
             table(r, &r->tab[i], out);
     KVA_TRY(figures(r, figures_dir, out, err));
     section(r, KVA_VIEW_TASKS, "tasks", "Task by task", tasks > 4, out);
-    section(r, KVA_VIEW_SURVIVAL, "survival", "What survives", false, out);
+    section(r, KVA_VIEW_SURVIVAL, "survival", "What survives",
+            rows_of(r, KVA_VIEW_SURVIVAL) > 40, out);
     section(r, KVA_VIEW_ANSWERS, "answers", "Answers", true, out);
     section(r, KVA_VIEW_MEMORY, "memory", "Memory", false, out);
     section(r, KVA_VIEW_TIMING, "timing", "Timing", false, out);

@@ -166,8 +166,8 @@ void kva_protocol_table(struct kva_report *r, const struct kva_data *d,
         row->cell[P_CELLS] = kva_val_number(n);
     }
     kva_tab_note(r, t,
-                 "Scores of two dialects, profiles or haystacks are never averaged and "
-                 "never compared.");
+                 "Scores of two dialects or profiles are never averaged and never ranked "
+                 "side by side.");
 }
 
 void kva_protocol_note(struct kva_report *r, struct kva_tab *t, const struct kva_cells *c,

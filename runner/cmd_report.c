@@ -116,7 +116,8 @@ int kva_cmd_report(int argc, char **argv)
 {
     static const char *const formats[] = {"text",     "json", "csv",
                                           "markdown", "html", NULL};
-    static const char *const views[] = {"leaderboard", "tasks",    "memory",
+    static const char *const views[] = {"leaderboard", "tasks",    "survival",
+                                        "answers",     "grid",     "memory",
                                         "timing",      "coverage", NULL};
     struct kva_error err = {0};
     struct kva_data data;
