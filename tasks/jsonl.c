@@ -623,10 +623,12 @@ static enum kva_status merge_turn(struct place *at, json_t *record, int turn,
         return complain(at, err, "not an object");
     KVA_TRY(check_keys(at, x, "", turn_keys, err));
     *asked = member(x, "spans");
-    *merged = json_copy(record);
-    if (!*merged)
-        return no_memory(at, err);
-    json_object_del(*merged, "turns");
+    *merged = json_object(); /* json_copy() does not notice where memory ends */
+    json_object_foreach(record, key, value)
+    {
+        if (value != turns)
+            bad |= json_object_set(*merged, key, value);
+    }
     json_object_foreach(x, key, value)
     {
         if (value != *asked)

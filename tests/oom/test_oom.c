@@ -436,10 +436,18 @@ static void every_kind_of_task_makes_an_item(void **state)
                  {"ruler/niah_single_3@512", false},
                  {"ruler/niah_multikey_1@600", false},
                  {"ruler/vt@600", false},
-                 {"niah/needle:haystack=embedded,values=2@600", false}};
+                 {"niah/needle:haystack=embedded,values=2@600", false},
+                 {"niah/grid:haystack=embedded,needles=4@400", false},
+                 {"mt/niah:haystack=embedded,turns=2@500", false},
+                 {"mt/passkey:turns=2@300", false},
+                 {"mt/kv:turns=2@150", false},
+                 {"mt/find:turns=2@100", false},
+                 {"mt/many_shot:turns=2,words=6@150", false}};
     static const char record[] =
         "{\"context\":\"a b c\",\"question\":\"q? \",\"answers\":[\"x\",\"y\"],"
-        "\"spans\":[{\"id\":\"E0\",\"kind\":\"E\",\"byte\":[2,3]}]}\n";
+        "\"spans\":[{\"id\":\"E0\",\"kind\":\"E\",\"byte\":[2,3]}]}\n"
+        "{\"context\":\"a b c\",\"turns\":[{\"question\":\"q\",\"answers\":[\"x\"]},"
+        "{\"question\":\"r\",\"answers\":[\"y\"]}]}\n";
     struct task_case c = {0};
     char dir[64], path[96];
 
