@@ -100,7 +100,7 @@ struct kva_item {
 };
 
 /* A data file or directory of the user, by the name a task asks for: "squad", "hotpot",
- * "essays", "longbench", "math500", "aime25", "gsm8k". */
+ * "essays", "longbench", "longbench_v2", "math500", "aime25", "gsm8k". */
 struct kva_task_data {
     const char *name, *path;
 };

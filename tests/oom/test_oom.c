@@ -389,6 +389,9 @@ static enum kva_status make_item(void *ctx, struct kva_error *err)
 {
     struct task_case *c = ctx;
     struct kva_task *task = NULL;
+    const struct kva_task_data data[] = {{"longbench", c->dir}, {"math500", c->dir}};
+    const struct kva_task_opts opts = {
+        .seed = 42, .base_dir = c->dir, .data = data, .n_data = c->dir ? 2 : 0};
     struct kva_arena arena;
     struct kva_buf line;
     struct kva_item item;
@@ -397,8 +400,7 @@ static enum kva_status make_item(void *ctx, struct kva_error *err)
 
     kva_arena_init(&arena);
     kva_buf_init(&line, 0);
-    rc = kva_task_open(c->text, &(struct kva_task_opts){.seed = 42, .base_dir = c->dir},
-                       &task, err);
+    rc = kva_task_open(c->text, &opts, &task, err);
     if (rc != KVA_OK) {
         assert_null(task);
         goto out;
@@ -464,6 +466,34 @@ static void every_kind_of_task_makes_an_item(void **state)
     assert_true(exhaust("jsonl", make_item, &c) > 5);
     reads_json = false;
     unlink(path);
+    rmdir(dir);
+}
+
+static void records_of_benchmarks_make_items(void **state)
+{
+    static const char *const cases[][3] = {
+        {"longbench/trec@9", "trec.jsonl",
+         "{\"context\":\"a b c d e f "
+         "g\",\"input\":\"q\",\"answers\":[\"x\"],\"_id\":\"1\","
+         "\"all_classes\":[\"x\",\"y\"]}\n"},
+        {"math/math500:loop_guard=1", "test.jsonl",
+         "{\"problem\":\"p\",\"answer\":\"1\",\"level\":3}\n"},
+    };
+    char dir[64], path[96];
+
+    (void)state;
+    temp_dir(dir, sizeof dir);
+    reads_json = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct task_case c = {.text = cases[i][0], .dir = dir, .record = true};
+
+        snprintf(path, sizeof path, "%s/%s", dir, cases[i][1]);
+        assert_int_equal(kva_write_file(path, cases[i][2], strlen(cases[i][2]), NULL),
+                         KVA_OK);
+        assert_true(exhaust(c.text, make_item, &c) > 5);
+        unlink(path);
+    }
+    reads_json = false;
     rmdir(dir);
 }
 
@@ -783,6 +813,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(sessions_and_prompts),
         cmocka_unit_test(every_method_scores_and_selects),
         cmocka_unit_test(every_kind_of_task_makes_an_item),
+        cmocka_unit_test(records_of_benchmarks_make_items),
         cmocka_unit_test(results_are_stored_and_read),
         cmocka_unit_test(every_metric_scores_a_line),
         cmocka_unit_test(a_bootstrap_says_so),
