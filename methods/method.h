@@ -418,11 +418,12 @@ enum kva_status kva_method_observe(const struct kva_method *m,
 
 struct kva_decision {
     struct kva_keep keep;
-    uint64_t total;        /* entries kept over all kvheads */
-    bool nothing_to_do;    /* budget >= entries held everywhere: keep names everything */
-    bool protect_overflow; /* more protected entries than budget somewhere
-                              (methods.md 3.4) */
-    int *budget;           /* [C] entries each kvhead was given */
+    uint64_t total;     /* entries kept over all kvheads */
+    bool nothing_to_do; /* budget >= entries held everywhere: keep names everything */
+    struct kva_protect protect; /* classes that outranked the scores */
+    bool protect_overflow;      /* more protected entries than budget somewhere
+                                   (methods.md 3.4) */
+    int *budget;                /* [C] entries each kvhead was given */
 };
 /* Allocates and selects. KVA_EINVALID when `total` is below one entry per KV head. Rank
  * key (class, score, position): protected first, then higher score, newer entry on ties.

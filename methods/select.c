@@ -528,7 +528,7 @@ enum kva_status kva_method_select(const struct kva_method *m,
     float *own = NULL;
     enum kva_status rc = KVA_OK;
 
-    *out = (struct kva_decision){0};
+    *out = (struct kva_decision){.protect = scores->protect};
     if (m->allocator == NULL)
         return KVA_FAIL(err, KVA_EINVALID, "%s has no allocator", m->spec);
     if (total < (uint64_t)c)

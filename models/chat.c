@@ -12,8 +12,10 @@
 #include <string.h>
 
 #define CHATML_SUFFIX "<|im_end|>\n<|im_start|>assistant\n"
+#define CHATML_TURN   "<|im_end|>\n<|im_start|>user\n"
 #define LLAMA3_SUFFIX "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
 #define LLAMA3_USER   "<|start_header_id|>user<|end_header_id|>\n\n"
+#define LLAMA3_TURN   "<|eot_id|>" LLAMA3_USER
 #define HARMONY_PREFIX                                                                   \
     "<|start|>system<|message|>You are ChatGPT, a large language model trained by "      \
     "OpenAI.\n"                                                                          \
@@ -21,43 +23,47 @@
     "# Valid channels: analysis, commentary, final. Channel must be included for every " \
     "message.<|end|><|start|>user<|message|>"
 #define HARMONY_SUFFIX "<|end|><|start|>assistant"
+#define HARMONY_TURN   "<|end|><|start|>user<|message|>"
 
 static const struct kva_chat families[] = {
-    {"none", "", "\n", false},
-    {"llama3", "<|begin_of_text|>" LLAMA3_USER, LLAMA3_SUFFIX, true},
+    {"none", "", "\n", false, "\n"},
+    {"llama3", "<|begin_of_text|>" LLAMA3_USER, LLAMA3_SUFFIX, true, LLAMA3_TURN},
     {"llama3.1",
      "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n"
      "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul "
      "2024\n\n<|eot_id|>" LLAMA3_USER,
-     LLAMA3_SUFFIX, true},
-    {"chatml", "<|im_start|>user\n", CHATML_SUFFIX, false},
+     LLAMA3_SUFFIX, true, LLAMA3_TURN},
+    {"chatml", "<|im_start|>user\n", CHATML_SUFFIX, false, CHATML_TURN},
     {"qwen2.5",
      "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful "
      "assistant."
      "<|im_end|>\n<|im_start|>user\n",
-     CHATML_SUFFIX, false},
+     CHATML_SUFFIX, false, CHATML_TURN},
     {"smollm2",
      "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by "
      "Hugging Face"
      "<|im_end|>\n<|im_start|>user\n",
-     CHATML_SUFFIX, false},
-    {"qwen3", "<|im_start|>user\n", CHATML_SUFFIX "<think>\n\n</think>\n\n", false},
-    {"qwen3-think", "<|im_start|>user\n", CHATML_SUFFIX, false},
-    {"qwen3.5", "<|im_start|>user\n", CHATML_SUFFIX "<think>\n\n</think>\n\n", true},
-    {"qwen3.5-think", "<|im_start|>user\n", CHATML_SUFFIX "<think>\n", true},
-    {"mistral3", "<s>[INST] ", "[/INST]", false},
-    {"gemma", "<bos><start_of_turn>user\n", "<end_of_turn>\n<start_of_turn>model\n",
-     true},
-    {"harmony", HARMONY_PREFIX, HARMONY_SUFFIX, false},
-    {"harmony-final", HARMONY_PREFIX, HARMONY_SUFFIX "<|channel|>final<|message|>",
-     false},
-    {"olmo2", "<|endoftext|><|user|>\n", "\n<|assistant|>\n", false},
+     CHATML_SUFFIX, false, CHATML_TURN},
+    {"qwen3", "<|im_start|>user\n", CHATML_SUFFIX "<think>\n\n</think>\n\n", false,
+     CHATML_TURN},
+    {"qwen3-think", "<|im_start|>user\n", CHATML_SUFFIX, false, CHATML_TURN},
+    {"qwen3.5", "<|im_start|>user\n", CHATML_SUFFIX "<think>\n\n</think>\n\n", true,
+     CHATML_TURN},
+    {"qwen3.5-think", "<|im_start|>user\n", CHATML_SUFFIX "<think>\n", true, CHATML_TURN},
+    {"mistral3", "<s>[INST] ", "[/INST]", false, "</s>[INST] "},
+    {"gemma", "<bos><start_of_turn>user\n", "<end_of_turn>\n<start_of_turn>model\n", true,
+     "<end_of_turn>\n<start_of_turn>user\n"},
+    {"harmony", HARMONY_PREFIX, HARMONY_SUFFIX, false, HARMONY_TURN},
+    {"harmony-final", HARMONY_PREFIX, HARMONY_SUFFIX "<|channel|>final<|message|>", false,
+     HARMONY_TURN},
+    {"olmo2", "<|endoftext|><|user|>\n", "\n<|assistant|>\n", false,
+     "<|endoftext|>\n<|user|>\n"},
     {"olmo3",
      "<|im_start|>system\nYou are a helpful function-calling AI assistant. You do not "
      "currently "
      "have access to any functions. "
      "<functions></functions><|im_end|>\n<|im_start|>user\n",
-     CHATML_SUFFIX, false},
+     CHATML_SUFFIX, false, CHATML_TURN},
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 

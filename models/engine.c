@@ -494,6 +494,29 @@ enum kva_status kva_step_layer(struct kva_step_state *st, int layer,
 
 /* ---- head ---- */
 
+static bool forbids(const struct kva_row *row, int32_t id)
+{
+    for (int i = 0; i < row->n_forbid; i++)
+        if (row->forbid[i] == id)
+            return true;
+    return false;
+}
+
+/* The largest logit the row may take, the lower id when equal; an argmax that is allowed
+ * stays as it is, and so does one beside which everything is forbidden. */
+static void heed_forbidden(struct kva_row *row, const float *logits, int vocab)
+{
+    int32_t best = -1;
+
+    if (!row->finite || !forbids(row, row->argmax))
+        return;
+    for (int32_t i = 0; i < vocab; i++)
+        if ((best < 0 || logits[i] > logits[best]) && !forbids(row, i))
+            best = i;
+    if (best >= 0)
+        row->argmax = best;
+}
+
 /* Logits of the m rows in sel; raw_of[j] >= 0 says where row j's logits go. */
 static void head_rows(struct kva_step_state *st, int m, const int *rank, float *raw)
 {
@@ -511,6 +534,8 @@ static void head_rows(struct kva_step_state *st, int m, const int *rank, float *
 
         ops->logits_stats(ops, logits, a->vocab, row->target, &row->argmax, &row->nll,
                           &row->finite);
+        if (row->n_forbid > 0)
+            heed_forbidden(row, logits, a->vocab);
         if (raw)
             memcpy(raw + (size_t)rank[j] * v, logits, v * sizeof *raw);
     }

@@ -125,7 +125,8 @@ uint64_t kva_tokenizer_shared(const struct kva_tokenizer *t);
 struct kva_chat {
     const char *family; /* "smollm2", "llama3", "none", ... */
     const char *prefix, *suffix;
-    bool trim; /* left-trim the context */
+    bool trim;        /* left-trim the context */
+    const char *turn; /* from the end of an answer to the user's next question */
 };
 const struct kva_chat *kva_chat_by_name(const char *family); /* NULL: unknown */
 /* By markers of the file's template text; "none" with a warning when nothing matches. */
@@ -194,6 +195,13 @@ enum kva_status kva_prompt_question(const struct kva_model *m,
                                     const struct kva_prompt *p, const char *question,
                                     const char *answer_prefix, struct kva_question *q,
                                     struct kva_error *err);
+/* The next question of a conversation: stands behind the answer to `before`, whose last
+ * token ends it (an end token of the model is fed as part of the template, never as part
+ * of the answer). n_visible counts up to the end of the question text. */
+enum kva_status kva_prompt_next(const struct kva_model *m, const struct kva_feed *feed,
+                                const struct kva_question *before, const char *question,
+                                const char *answer_prefix, struct kva_question *q,
+                                struct kva_error *err);
 /* Tokens [*t0, *t1) of the fed context that overlap bytes [b0, b1) of the task's context.
  */
 void kva_prompt_span(const struct kva_prompt *p, size_t b0, size_t b1, int *t0, int *t1);

@@ -4,6 +4,7 @@
  *
  *     context ids  = [BOS] encode(prefix + context)       BOS only without a template
  *     question ids = encode(question + suffix + answer prefix)
+ *     next in a conversation: encode(turn + question + suffix + answer prefix)
  *
  * The two are encoded apart, control tokens recognised, so no token straddles the border
  * and every question of a context shares its cache. Word maps grow with the context; each
@@ -117,24 +118,25 @@ out:
     return rc;
 }
 
-enum kva_status kva_prompt_question(const struct kva_model *m,
-                                    const struct kva_feed *feed,
-                                    const struct kva_prompt *p, const char *question,
-                                    const char *answer_prefix, struct kva_question *q,
-                                    struct kva_error *err)
+/* lead + question + suffix + answer prefix, encoded on a copy of `state`. */
+static enum kva_status encode_question(const struct kva_tokenizer *state,
+                                       const char *lead, const char *question,
+                                       const char *suffix, const char *answer_prefix,
+                                       struct kva_question *q, struct kva_error *err)
 {
     enum kva_status rc;
     struct kva_buf text;
-    const char *suffix;
-    size_t asked = question ? strlen(question) : 0;
+    size_t asked;
+
     memset(q, 0, sizeof *q);
-    (void)feed_chat(m, feed, &suffix);
     kva_buf_init(&text, 0);
-    kva_buf_add(&text, question ? question : "", asked);
+    kva_buf_puts(&text, lead);
+    kva_buf_puts(&text, question ? question : "");
+    asked = text.len;
     kva_buf_puts(&text, suffix);
     kva_buf_puts(&text, answer_prefix ? answer_prefix : "");
     KVA_GO(kva_buf_status(&text, err));
-    KVA_GO(kva_tokenizer_clone(p->tok, &q->tok, err));
+    KVA_GO(kva_tokenizer_clone(state, &q->tok, err));
     KVA_GO(kva_tokenizer_encode(q->tok, text.data ? text.data : "", text.len, true,
                                 &q->ids, err));
     /* a token that reaches from the question into the suffix still belongs to the
@@ -146,6 +148,28 @@ out:
     if (rc != KVA_OK)
         kva_question_release(q);
     return rc;
+}
+
+enum kva_status kva_prompt_question(const struct kva_model *m,
+                                    const struct kva_feed *feed,
+                                    const struct kva_prompt *p, const char *question,
+                                    const char *answer_prefix, struct kva_question *q,
+                                    struct kva_error *err)
+{
+    const char *suffix;
+
+    (void)feed_chat(m, feed, &suffix);
+    return encode_question(p->tok, "", question, suffix, answer_prefix, q, err);
+}
+
+enum kva_status kva_prompt_next(const struct kva_model *m, const struct kva_feed *feed,
+                                const struct kva_question *before, const char *question,
+                                const char *answer_prefix, struct kva_question *q,
+                                struct kva_error *err)
+{
+    const char *suffix, *turn = feed_chat(m, feed, &suffix)->turn;
+
+    return encode_question(before->tok, turn, question, suffix, answer_prefix, q, err);
 }
 
 void kva_prompt_span(const struct kva_prompt *p, size_t b0, size_t b1, int *t0, int *t1)

@@ -120,8 +120,9 @@ static enum kva_status to_outcome(const struct writer *w, const struct kva_resul
     o->text = r->text;
     o->ids = r->ids;
     for (int i = 0; i < r->n_scores; i++)
-        parts->scores[i] = (struct kva_db_score){
-            r->scores[i].metric, r->scores[i].version, r->scores[i].value, NULL};
+        parts->scores[i] =
+            (struct kva_db_score){r->scores[i].metric, r->scores[i].version,
+                                  r->scores[i].value, r->scores[i].extracted};
     o->scores = parts->scores;
     o->n_scores = r->n_scores;
     o->memory = r->has_memory ? &r->memory : NULL;
@@ -135,10 +136,11 @@ static enum kva_status to_outcome(const struct writer *w, const struct kva_resul
     if (parts->spans == NULL || parts->bits == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "rows of an outcome");
     for (int i = 0; i < r->n_spans; i++)
-        parts->spans[i] = (struct kva_db_span_kept){
-            r->spans[i].id, r->spans[i].n_tok, r->layers, r->kv_heads, r->spans[i].kept};
+        if (r->spans[i].n_tok > 0) /* a template may trim all of it */
+            parts->spans[o->n_spans++] =
+                (struct kva_db_span_kept){r->spans[i].id, r->spans[i].n_tok, r->layers,
+                                          r->kv_heads, r->spans[i].kept};
     o->spans = parts->spans;
-    o->n_spans = r->n_spans;
     if (r->bits != NULL) {
         size_t layer = (size_t)r->kv_heads * (((size_t)r->bits_tok + 7) / 8);
 

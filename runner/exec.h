@@ -30,11 +30,13 @@ struct kva_sample_row {
     char *refs_json, *meta_json;
 };
 
-#define KVA_RESULT_SCORES 2 /* the task's metric, gold_nll */
+/* the task's metric comes first; gold_nll, further metrics, wrong_needle, protected */
+#define KVA_RESULT_SCORES 12
 struct kva_result_score {
     char metric[32];
     int version;
     double value;
+    char *extracted; /* what the metric read out of the answer; NULL: nothing */
 };
 struct kva_result_span {
     char id[16];

@@ -80,7 +80,11 @@ static enum kva_status prefill_alone(struct kva_unit_run *u, struct alone *a,
 {
     const struct kva_cell *cell = a->rc.cell;
     struct kva_session *s = a->rc.session;
-    struct kva_row last = {.logits = a->rc.n_ids == 0, .target = -1};
+    struct kva_row last = {.logits = a->rc.n_ids == 0,
+                           .target = -1,
+                           .forbid = a->rc.ends->forbid,
+                           .n_forbid = a->rc.ends->n_forbid};
+    struct kva_block_out out = {0};
     struct kva_row *want = last.logits ? &last : NULL;
     struct kva_decision d = {0};
     struct kva_kv_bytes b;
@@ -88,8 +92,10 @@ static enum kva_status prefill_alone(struct kva_unit_run *u, struct alone *a,
     enum kva_status rc = KVA_OK;
 
     if (cell->schedule.kind == KVA_BLOCK && cell->method.scorer != NULL) {
-        KVA_GO(kva_block_prefill(u, s, cell, ids, n, a->rc.budget_total, &a->score_ns,
-                                 &a->evict_ns, want, err));
+        KVA_GO(
+            kva_block_prefill(u, s, cell, ids, n, a->rc.budget_total, &out, want, err));
+        a->score_ns = out.score_ns;
+        a->evict_ns = out.evict_ns;
         a->prefill_ns = kva_now_ns() - a->t0 - a->score_ns - a->evict_ns;
         goto out;
     }
@@ -195,9 +201,8 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
         q = &u->blind_questions[job->question];
         p = &u->blind;
     }
-    seen = cell->visibility == KVA_AWARE  ? q->n_visible
-           : cell->visibility == KVA_FULL ? (int)q->ids.n
-                                          : 0;
+    seen = kva_seen_question(u, cell->method.blind ? u->blind_questions : u->questions,
+                             job->question, cell->visibility);
     n = (int)p->context.n + seen;
     r->n_ctx = (int)p->context.n;
     r->n_question = (int)q->ids.n;
@@ -205,15 +210,11 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
     a.rc = (struct kva_run_cell){.cell = cell,
                                  .ids = q->ids.id + seen,
                                  .n_ids = (int)q->ids.n - seen,
-                                 .max_new = u->items[job->question].max_new_tokens,
+                                 .ends = &u->ends[job->question],
                                  .tok = q->tok,
                                  .seed = kva_unit_seed(u, cell),
                                  .timed = true};
-    if (n + a.rc.n_ids + a.rc.max_new > u->info->ctx_train) {
-        rc = KVA_FAIL(err, KVA_ETRUNCATED, "prompt exceeds the model's context of %d",
-                      u->info->ctx_train);
-        goto out;
-    }
+    KVA_GO(kva_unit_max_new(u, job->question, n + a.rc.n_ids, &a.rc.max_new, err));
     ids = kva_calloc((size_t)n + 1, sizeof *ids);
     a.rc.gen = kva_calloc((size_t)a.rc.max_new + 1, sizeof *a.rc.gen);
     a.rc.step_ns = kva_calloc((size_t)a.rc.max_new + 1, sizeof *a.rc.step_ns);

@@ -6,6 +6,15 @@
 #include "runner/exec.h"
 #include "runner/wave.h"
 
+/* The spans of a sample as they are stored: those whose ids agree up to a '.' are parts
+ * of one. */
+struct kva_span_groups {
+    int n;
+    char (*id)[16];
+    int *n_tok; /* tokens of all parts */
+    int *of;    /* [item.n_spans] the group of each part */
+};
+
 /* A unit's prompts, ready to feed. */
 struct kva_unit_run {
     struct kva_plan *plan;
@@ -23,6 +32,8 @@ struct kva_unit_run {
     struct kva_question *questions;       /* [n_idx] after the context */
     struct kva_question *blind_questions; /* [n_idx], on demand */
     struct kva_tokens *gold;              /* [n_idx] */
+    struct kva_ends *ends;                /* [n_idx] where an answer ends */
+    struct kva_span_groups *groups;       /* [n_idx] */
     struct kva_sample_row *samples;       /* [n_idx] */
     struct kva_error *bad; /* [n_idx] why a question cannot be fed, or KVA_OK */
     int chunk;
@@ -35,8 +46,18 @@ enum kva_status kva_unit_open(struct kva_plan *plan, int unit,
                               const struct kva_sink *sink, struct kva_unit_run *u,
                               struct kva_error *err);
 void kva_unit_close(struct kva_unit_run *u);
-/* Fills u->blind and the blind question of q. */
+/* Fills u->blind and the blind question of q (in a conversation those before it, too).
+ */
 enum kva_status kva_unit_blind(struct kva_unit_run *u, int q, struct kva_error *err);
+/* Tokens the answer to q may have behind a prompt of n_prompt tokens: the task's own
+ * number, lowered to its max_total. KVA_ETRUNCATED when they do not fit into the model's
+ * context (ruling R28), or max_total leaves none. */
+enum kva_status kva_unit_max_new(const struct kva_unit_run *u, int q, int n_prompt,
+                                 int *max_new, struct kva_error *err);
+/* How many tokens of the question the eviction sees (ruling R20): of the first one in a
+ * conversation, whose context is cut once. */
+int kva_seen_question(const struct kva_unit_run *u, const struct kva_question *questions,
+                      int q, enum kva_visibility v);
 /* Seed of a cell's random choices on this context. */
 uint64_t kva_unit_seed(const struct kva_unit_run *u, const struct kva_cell *cell);
 /* Feeds n tokens in chunks, looking for a stop request before each. `last`, when not
@@ -45,16 +66,30 @@ uint64_t kva_unit_seed(const struct kva_unit_run *u, const struct kva_cell *cell
 enum kva_status kva_unit_feed(const struct kva_unit_run *u, struct kva_session *s,
                               const int32_t *ids, int n, struct kva_row *last,
                               struct kva_error *err);
-/* Span ids, token ranges and counts of what a session still holds of each span. */
+
+/* ---- exec_score.c ---- */
+
+/* Groups the spans of q and counts their tokens; the arena is the unit's. */
+enum kva_status kva_unit_group_spans(struct kva_unit_run *u, int q,
+                                     struct kva_error *err);
+/* What a session still holds of each span group. */
 enum kva_status kva_unit_spans(const struct kva_unit_run *u, int q, struct kva_session *s,
                                struct kva_result *r, struct kva_error *err);
 /* Bitmaps over the first n_tok positions. */
 enum kva_status kva_unit_bits(const struct kva_unit_run *u, struct kva_session *s,
                               int n_tok, struct kva_result *r, struct kva_error *err);
-/* Scores of a finished cell into r. */
+/* Every token of every queried E is one that the method keeps whatever it scores: below
+ * `sinks`, or among the `recent` newest of the n_cut tokens it decided over (decode-time
+ * cuts let go of the latter). False without evidence. */
+bool kva_unit_protected(const struct kva_unit_run *u, int q, const struct kva_cell *cell,
+                        const struct kva_protect *protect, int n_cut);
+/* Text, scores and end of a finished cell into r: the task's metric, gold_nll, the other
+ * metrics of the item, wrong_needle (a failure that names a decoy), protected. */
 enum kva_status kva_unit_score(const struct kva_unit_run *u, int q,
                                const struct kva_run_cell *c, struct kva_result *r,
                                struct kva_error *err);
+
+/* ---- exec_memory.c ---- */
 
 /* Bytes after a decision; `before_alloc`: pages in use before it (0: nothing was held).
  * Sets c->window_bytes. */
@@ -84,11 +119,75 @@ int kva_extra_tokens(const struct kva_cell *cell, int n_ids, int n_gold, int max
  * among the workers, does not hold so many full caches. At least 1. Changes no result. */
 int kva_wave_limit(const struct kva_unit_run *u, int most);
 
+/* ---- exec_cut.c ---- */
+
+struct kva_scored {
+    char spec[192];
+    struct kva_scores scores;
+    uint64_t ns, scratch;
+};
+
+/* A store that nothing was evicted from, and the scores taken on it. */
+struct kva_base {
+    struct kva_session *session;
+    int n;               /* tokens processed */
+    struct kva_row last; /* result of its last row (visibility full) */
+    uint64_t prefill_ns, alloc_bytes, held_bytes;
+    struct kva_scored *scored;
+    int n_scored;
+};
+void kva_base_release(struct kva_base *b);
+
+/* A job on its way to a result. */
+struct kva_live {
+    const struct kva_job *job;
+    struct kva_run_cell rc;
+    struct kva_result result;
+    struct kva_error why; /* it could not be opened */
+    int later;            /* tokens that further turns of its conversation may add */
+    int most_gold;        /* tokens of the longest reference among them */
+    bool sent;
+};
+
+struct kva_unit_state {
+    struct kva_unit_run u;
+    struct kva_base base, aware, full; /* the last two per question */
+    int window;                        /* joined over all live methods (ruling R5) */
+};
+
+/* Names the result and takes the question; `later` is the caller's to set before the
+ * session is opened. Both record a failure in `err`; kva_live_release undoes either. */
+enum kva_status kva_live_begin(struct kva_unit_state *st, const struct kva_job *job,
+                               struct kva_live *l, struct kva_error *err);
+enum kva_status kva_live_open(struct kva_unit_state *st, struct kva_live *l,
+                              struct kva_error *err);
+/* A cell that ended becomes a result: scored, or failed. */
+void kva_live_finish(struct kva_unit_state *st, struct kva_live *l);
+void kva_live_release(struct kva_live *l);
+
+/* What a block prefill tells beside the cache it leaves. */
+struct kva_block_out {
+    uint64_t score_ns, evict_ns;
+    struct kva_protect protect; /* of the last decision */
+};
 /* Prefills a block-schedule cell: every block, then a decision (methods.md 4.2). */
 enum kva_status kva_block_prefill(struct kva_unit_run *u, struct kva_session *s,
                                   const struct kva_cell *cell, const int32_t *ids, int n,
-                                  uint64_t total, uint64_t *score_ns, uint64_t *evict_ns,
+                                  uint64_t total, struct kva_block_out *out,
                                   struct kva_row *last, struct kva_error *err);
+
+/* ---- exec_turns.c ---- */
+
+/* Questions that follow each other in one cache, the model's own answers between them.
+ * With the reference answers (`golden`) a question is fed behind the whole history, and
+ * its job is like any other. */
+bool kva_unit_talks(const struct kva_unit_run *u);
+/* Runs the unit's jobs turn by turn, `limit` cells at a time. Turns that are stored
+ * already are run again, since later ones stand on them, and not reported. */
+enum kva_status kva_run_turns(struct kva_unit_state *st, int limit,
+                              struct kva_error *err);
+
+/* ---- exec_alone.c ---- */
 
 enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job,
                                struct kva_result *r, struct kva_error *err);

@@ -153,7 +153,8 @@ void kva_memory_end(struct kva_session *s, const struct kva_run_cell *c,
         m->kv_peak_bytes = (int64_t)(b.peak_bytes + c->window_bytes);
     if (c->cell->enforce != KVA_PHYSICAL)
         return;
-    allowed = (uint64_t)m->entries_kept + (uint64_t)(c->n_ids + c->n_gen) * kvheads;
+    allowed = (uint64_t)m->entries_kept +
+              (uint64_t)(c->n_before + c->n_ids + c->n_gen) * kvheads;
     if (c->cell->schedule.decode > 0)
         allowed = c->budget_total + (uint64_t)c->cell->schedule.decode * kvheads;
     if (b.entries_kept > allowed)
@@ -180,7 +181,13 @@ int kva_wave_limit(const struct kva_unit_run *u, int most)
     uint64_t element = u->unit->kv == KVA_F32 ? 4 : 2, avail = available_bytes(), fit;
     uint64_t cell;
 
-    tokens += (int)u->questions[0].ids.n + u->items[0].max_new_tokens;
+    for (int q = 0; q < (kva_unit_talks(u) ? u->unit->n_idx : 1); q++) {
+        int most_new = u->items[q].max_new_tokens, total = u->items[q].max_total;
+
+        if (total > 0 && most_new > total)
+            most_new = total;
+        tokens += (int)u->questions[q].ids.n + most_new;
+    }
     cell = kva_page_cap(u->info, NULL, tokens, 0) * KVA_PAGE *
            (uint64_t)(u->info->head_dim + u->info->v_dim) * element;
     if (avail == 0 || cell == 0)

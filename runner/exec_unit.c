@@ -15,12 +15,20 @@ void kva_sample_row_release(struct kva_sample_row *s)
     s->refs_json = s->meta_json = NULL;
 }
 
+static void forget_scores(struct kva_result *r)
+{
+    for (int i = 0; i < r->n_scores; i++)
+        free(r->scores[i].extracted);
+    r->n_scores = 0;
+}
+
 void kva_result_release(struct kva_result *r)
 {
     free(r->error);
     free(r->text);
     free(r->ids);
     free(r->bits);
+    forget_scores(r);
     for (int i = 0; i < r->n_spans; i++)
         free(r->spans[i].kept);
     free(r->spans);
@@ -52,7 +60,7 @@ void kva_result_fail(struct kva_result *r, const struct kva_error *why)
     free(r->ids);
     r->ids = NULL;
     r->n_gen = 0;
-    r->n_scores = 0;
+    forget_scores(r);
 }
 
 /* ---- prompts
@@ -94,19 +102,85 @@ static enum kva_status make_context(struct kva_unit_run *u, struct kva_error *er
     return kva_tokenizer_clone(kva_model_tokenizer(u->model), &u->prompt.tok, err);
 }
 
-static enum kva_status make_question(struct kva_unit_run *u, const struct kva_prompt *p,
-                                     int q, struct kva_question *out,
-                                     struct kva_error *err)
+/* The prompt of a golden turn: the history as the references tell it, then the question.
+ * What the eviction may see stays the first question. */
+static enum kva_status prepend_history(const struct kva_unit_run *u, int q,
+                                       struct kva_question *list, struct kva_error *err)
+{
+    struct kva_tokens *t = &list[q].ids, all = {0};
+    const struct kva_tokens *parts[3] = {&list[q - 1].ids, &u->gold[q - 1], t};
+
+    if (u->gold[q - 1].n == 0)
+        return KVA_FAIL(err, KVA_EINVALID, "turn %d has no reference to go on from",
+                        q - 1);
+    all.cap = parts[0]->n + parts[1]->n + parts[2]->n;
+    all.id = kva_calloc(all.cap, sizeof *all.id);
+    if (all.id == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "a history of %zu tokens", all.cap);
+    for (int i = 0; i < 3; i++) {
+        memcpy(all.id + all.n, parts[i]->id, parts[i]->n * sizeof *all.id);
+        all.n += parts[i]->n;
+    }
+    kva_tokens_release(t);
+    *t = all;
+    return KVA_OK;
+}
+
+/* Fills list[q], behind the context `p`. */
+static enum kva_status make_question(const struct kva_unit_run *u,
+                                     const struct kva_prompt *p, int q,
+                                     struct kva_question *list, struct kva_error *err)
 {
     const struct kva_item *it = &u->items[q];
+    const struct kva_task_info *info = kva_task_info(u->task->task);
+    struct kva_question *out = &list[q];
 
-    if (it->question_ids == NULL)
+    if (it->question_ids != NULL && info->conversation)
+        return KVA_FAIL(err, KVA_EUNSUPPORTED,
+                        "a conversation is given as text, not as token ids");
+    if (it->question_ids != NULL) {
+        KVA_TRY(ids_to_tokens(it->question_ids, it->n_question_ids, &out->ids, err));
+        KVA_TRY(check_ids(u, &out->ids, "question_ids", err));
+        out->n_visible = (int)out->ids.n;
+        return kva_tokenizer_clone(p->tok, &out->tok, err);
+    }
+    if (!info->conversation || q == 0)
         return kva_prompt_question(u->model, &it->feed, p, it->question,
                                    it->answer_prefix, out, err);
-    KVA_TRY(ids_to_tokens(it->question_ids, it->n_question_ids, &out->ids, err));
-    KVA_TRY(check_ids(u, &out->ids, "question_ids", err));
-    out->n_visible = (int)out->ids.n;
-    return kva_tokenizer_clone(p->tok, &out->tok, err);
+    KVA_TRY(kva_prompt_next(u->model, &it->feed, &list[q - 1], it->question,
+                            it->answer_prefix, out, err));
+    return info->golden ? prepend_history(u, q, list, err) : KVA_OK;
+}
+
+int kva_seen_question(const struct kva_unit_run *u, const struct kva_question *questions,
+                      int q, enum kva_visibility v)
+{
+    int first = kva_task_info(u->task->task)->conversation ? 0 : q;
+
+    if (v == KVA_AWARE)
+        return questions[first].n_visible;
+    return v == KVA_FULL ? (int)questions[first].ids.n : 0;
+}
+
+enum kva_status kva_unit_max_new(const struct kva_unit_run *u, int q, int n_prompt,
+                                 int *max_new, struct kva_error *err)
+{
+    const struct kva_item *it = &u->items[q];
+    int room = it->max_total - n_prompt;
+
+    *max_new = it->max_new_tokens;
+    if (it->max_total > 0 && room < 1)
+        return KVA_FAIL(err, KVA_ETRUNCATED,
+                        "prompt of %d tokens leaves no answer within the task's %d",
+                        n_prompt, it->max_total);
+    if (it->max_total > 0 && *max_new > room)
+        *max_new = room;
+    if (n_prompt + *max_new <= u->info->ctx_train)
+        return KVA_OK;
+    return KVA_FAIL(
+        err, KVA_ETRUNCATED,
+        "prompt of %d tokens and %d to generate exceed the model's context of %d",
+        n_prompt, *max_new, u->info->ctx_train);
 }
 
 static enum kva_status make_gold(struct kva_unit_run *u, int q, struct kva_error *err)
@@ -140,45 +214,114 @@ static void hash_part(const struct kva_item *it, const char *text, size_t n,
     kva_hex(d, 32, hex);
 }
 
-static json_t *span_json(const struct kva_span *s)
+/* One group. A span in one place has its bytes and tokens; one in several lists them as
+ * [byte, byte, token, token]. */
+static json_t *group_json(const struct kva_item *it, const struct kva_span_groups *g,
+                          int group)
 {
-    return json_pack("{s:s, s:s%, s:b, s:s, s:[i,i], s:[i,i], s:i, s:f, s:s, s:i}", "id",
-                     s->id, "kind", &s->kind, (size_t)1, "queried", s->queried, "role",
-                     s->role != NULL ? s->role : "", "byte", (int)s->b0, (int)s->b1,
-                     "tok", s->t0, s->t1, "bucket", s->bucket, "depth", s->depth, "match",
-                     s->match, "level", s->level);
+    json_t *parts = json_array(), *o;
+    const struct kva_span *first = NULL;
+    size_t stem;
+
+    for (int i = 0; i < it->n_spans; i++) {
+        const struct kva_span *s = &it->spans[i];
+
+        if (g->of[i] != group)
+            continue;
+        if (first == NULL)
+            first = s;
+        json_array_append_new(
+            parts, json_pack("[i,i,i,i]", (int)s->b0, (int)s->b1, s->t0, s->t1));
+    }
+    stem = strcspn(first->match, ".");
+    o = json_pack("{s:s, s:s%, s:b, s:s, s:s%, s:i}", "id", g->id[group], "kind",
+                  &first->kind, (size_t)1, "queried", first->queried, "role",
+                  first->role != NULL ? first->role : "", "match", first->match, stem,
+                  "level", first->level);
+    if (json_array_size(parts) > 1 || strchr(first->id, '.') != NULL) {
+        json_object_set(o, "parts", parts);
+    } else {
+        json_object_set_new(o, "byte",
+                            json_pack("[i,i]", (int)first->b0, (int)first->b1));
+        json_object_set_new(o, "tok", json_pack("[i,i]", first->t0, first->t1));
+        json_object_set_new(o, "bucket", json_integer(first->bucket));
+        json_object_set_new(o, "depth", json_real(first->depth));
+    }
+    json_decref(parts);
+    return o;
 }
 
-static json_t *meta_json(const struct kva_unit_run *u, int q)
+/* What the task marks a sample with. A name of ours is not overwritten. */
+static enum kva_status add_labels(const struct kva_unit_run *u, const struct kva_item *it,
+                                  json_t *meta, struct kva_error *err)
+{
+    static const struct {
+        const char *name;
+        size_t at;
+    } flags[] = {{"was_cut", offsetof(struct kva_item, was_cut)},
+                 {"no_haystack", offsetof(struct kva_item, no_haystack)},
+                 {"underfill", offsetof(struct kva_item, underfill)}};
+    json_t *labels = NULL;
+
+    if (kva_task_info(u->task->task)->turns > 1 || it->turn > 0)
+        json_object_set_new(meta, "turn", json_integer(it->turn));
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (*(const bool *)((const char *)it + flags[i].at))
+            json_object_set_new(meta, flags[i].name, json_true());
+    if (it->labels == NULL)
+        return KVA_OK;
+    labels = json_loads(it->labels, 0, NULL);
+    if (!json_is_object(labels)) {
+        json_decref(labels);
+        return KVA_FAIL(err, KVA_EINVALID, "labels of sample %d are no JSON object",
+                        it->idx);
+    }
+    json_object_update_missing(meta, labels);
+    json_decref(labels);
+    return KVA_OK;
+}
+
+static json_t *meta_json(const struct kva_unit_run *u, int q, struct kva_error *err)
 {
     const struct kva_item *it = &u->items[q];
     json_t *spans = json_array(), *gold = json_array(), *o;
 
-    for (int i = 0; i < it->n_spans; i++)
-        json_array_append_new(spans, span_json(&it->spans[i]));
+    for (int g = 0; g < u->groups[q].n; g++)
+        json_array_append_new(spans, group_json(it, &u->groups[q], g));
     for (size_t i = 0; i < u->gold[q].n; i++)
         json_array_append_new(gold, json_integer(u->gold[q].id[i]));
     o = json_pack("{s:f, s:f, s:I, s:I, s:i, s:o, s:o}", "depth", it->depth, "fill",
                   it->fill, "n_context", (json_int_t)u->prompt.context.n, "n_question",
                   (json_int_t)u->questions[q].ids.n, "max_new_tokens", it->max_new_tokens,
                   "spans", spans, "gold_ids", gold);
-    if (o != NULL && u->opts != NULL && u->opts->prompts && it->context != NULL) {
+    if (o == NULL) {
+        (void)KVA_FAIL(err, KVA_ENOMEM, "description of sample %d", it->idx);
+        return NULL;
+    }
+    if (u->opts != NULL && u->opts->prompts && it->context != NULL) {
         json_object_set_new(o, "context", json_stringn(it->context, it->context_len));
         json_object_set_new(o, "question", json_string(it->question));
         json_object_set_new(o, "answer_prefix", json_string(it->answer_prefix));
     }
-    return o;
+    if (add_labels(u, it, o, err) == KVA_OK)
+        return o;
+    json_decref(o);
+    return NULL;
 }
 
 static enum kva_status make_sample(struct kva_unit_run *u, int q, struct kva_error *err)
 {
     const struct kva_item *it = &u->items[q];
     struct kva_sample_row *s = &u->samples[q];
-    json_t *refs = json_array(), *meta = meta_json(u, q), *id = NULL;
+    json_t *refs = json_array(), *meta = meta_json(u, q, err), *id = NULL;
     char task[65], ctx[65], ques[65], prefix[65];
     char *text = NULL;
     enum kva_status rc = KVA_OK;
 
+    if (meta == NULL) {
+        rc = err != NULL && err->code != KVA_OK ? err->code : KVA_ENOMEM;
+        goto out;
+    }
     for (int i = 0; i < it->n_answers; i++)
         json_array_append_new(refs, json_string(it->answers[i]));
     kva_hex(u->task->digest, 32, task);
@@ -195,7 +338,7 @@ static enum kva_status make_sample(struct kva_unit_run *u, int q, struct kva_err
     s->idx = it->idx;
     memcpy(s->cluster, ctx, sizeof s->cluster);
     s->refs_json = json_dumps(refs, JSON_COMPACT);
-    s->meta_json = meta != NULL ? json_dumps(meta, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    s->meta_json = json_dumps(meta, JSON_COMPACT | JSON_SORT_KEYS);
     text = id != NULL ? json_dumps(id, JSON_COMPACT) : NULL;
     if (s->refs_json == NULL || s->meta_json == NULL || text == NULL) {
         rc = KVA_FAIL(err, KVA_ENOMEM, "identity of sample %d", it->idx);
@@ -219,6 +362,7 @@ enum kva_status kva_unit_open(struct kva_plan *plan, int unit,
                               struct kva_error *err)
 {
     const struct kva_unit *un = &plan->units[unit];
+    const bool talk = kva_task_info(plan->tasks[un->task].task)->conversation;
     struct kva_tok_model tm;
     struct kva_tok_api api;
 
@@ -238,10 +382,13 @@ enum kva_status kva_unit_open(struct kva_plan *plan, int unit,
     u->blind_questions =
         kva_arena_alloc(&u->arena, (size_t)un->n_idx, sizeof *u->questions);
     u->gold = kva_arena_alloc(&u->arena, (size_t)un->n_idx, sizeof *u->gold);
+    u->ends = kva_arena_alloc(&u->arena, (size_t)un->n_idx, sizeof *u->ends);
+    u->groups = kva_arena_alloc(&u->arena, (size_t)un->n_idx, sizeof *u->groups);
     u->samples = kva_arena_alloc(&u->arena, (size_t)un->n_idx, sizeof *u->samples);
     u->bad = kva_arena_alloc(&u->arena, (size_t)un->n_idx, sizeof *u->bad);
     if (u->items == NULL || u->questions == NULL || u->blind_questions == NULL ||
-        u->gold == NULL || u->samples == NULL || u->bad == NULL)
+        u->gold == NULL || u->ends == NULL || u->groups == NULL || u->samples == NULL ||
+        u->bad == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "a unit of %d questions", un->n_idx);
     kva_tok_api_model(&tm, u->model, &api);
     for (int q = 0; q < un->n_idx; q++)
@@ -256,11 +403,13 @@ enum kva_status kva_unit_open(struct kva_plan *plan, int unit,
 
         /* a prompt that cannot be fed fails its own jobs, and its sample is stored with
          * them */
-        if (q > 0 && u->prompt.tok == NULL)
-            u->bad[q] = u->bad[0];
+        if (q > 0 && (u->prompt.tok == NULL || talk))
+            u->bad[q] = u->bad[q - 1];
         if (u->bad[q].code == KVA_OK &&
-            make_question(u, &u->prompt, q, &u->questions[q], &u->bad[q]) == KVA_OK)
-            (void)make_gold(u, q, &u->bad[q]);
+            make_question(u, &u->prompt, q, u->questions, &u->bad[q]) == KVA_OK &&
+            make_gold(u, q, &u->bad[q]) == KVA_OK)
+            (void)kva_ends_open(it, u->questions[q].tok, &u->arena, &u->ends[q],
+                                &u->bad[q]);
         if (u->bad[q].code == KVA_ENOMEM)
             return KVA_FAIL(err, KVA_ENOMEM, "%s", u->bad[q].text);
         spans = kva_arena_alloc(&u->arena, (size_t)it->n_spans + 1, sizeof *spans);
@@ -274,6 +423,7 @@ enum kva_status kva_unit_open(struct kva_plan *plan, int unit,
                                 &spans[i].t1);
         }
         it->spans = spans;
+        KVA_TRY(kva_unit_group_spans(u, q, err));
         KVA_TRY(make_sample(u, q, err));
     }
     return KVA_OK;
@@ -306,6 +456,8 @@ enum kva_status kva_unit_feed(const struct kva_unit_run *u, struct kva_session *
         if (last != NULL && at + c == n) {
             rows[c - 1].logits = last->logits;
             rows[c - 1].target = last->target;
+            rows[c - 1].forbid = last->forbid;
+            rows[c - 1].n_forbid = last->n_forbid;
         }
         KVA_GO(kva_step(u->model, rows, c, NULL, err));
         *u->rows += c;
@@ -345,9 +497,11 @@ enum kva_status kva_unit_blind(struct kva_unit_run *u, int q, struct kva_error *
         KVA_TRY(kva_prompt_context(u->model, &u->items[0].feed, NULL, 0, &u->blind, err));
         u->has_blind = true;
     }
-    if (u->blind_questions[q].ids.n == 0)
-        KVA_TRY(make_question(u, &u->blind, q, &u->blind_questions[q], err));
-    return KVA_OK;
+    if (u->blind_questions[q].tok != NULL)
+        return KVA_OK;
+    if (q > 0 && kva_task_info(u->task->task)->conversation)
+        KVA_TRY(kva_unit_blind(u, q - 1, err));
+    return make_question(u, &u->blind, q, u->blind_questions, err);
 }
 
 enum kva_status kva_exec_sample(struct kva_plan *plan, int unit, int question,
@@ -378,142 +532,14 @@ enum kva_status kva_exec_sample(struct kva_plan *plan, int unit, int question,
         item->spans = NULL; /* token and byte ranges are in the row's meta */
         item->n_spans = 0;
         item->context_ids = item->question_ids = NULL;
+        item->more_metrics = item->classes = item->decoys = item->stops = NULL;
+        item->n_classes = item->n_decoys = item->n_stops = 0;
+        item->eos_text = item->labels = item->feed.suffix = NULL;
         item->n_context = u.prompt.context.n;
         item->n_question = u.questions[question].ids.n;
         *row = u.samples[question];
         memset(&u.samples[question], 0, sizeof u.samples[question]);
     }
     kva_unit_close(&u);
-    return rc;
-}
-
-/* ---- what is left of a span
- * ------------------------------------------------------------------- */
-
-static int count_between(const int32_t *pos, int n, int32_t lo, int32_t hi)
-{
-    int k = 0;
-
-    for (int i = 0; i < n; i++)
-        k += pos[i] >= lo && pos[i] < hi;
-    return k;
-}
-
-enum kva_status kva_unit_spans(const struct kva_unit_run *u, int q, struct kva_session *s,
-                               struct kva_result *r, struct kva_error *err)
-{
-    const struct kva_item *it = &u->items[q];
-    struct kva_kvstore *store = kva_session_store(s);
-    int L = u->info->layers, H = u->info->kv_heads;
-    int32_t *pos = kva_calloc((size_t)kva_session_seen(s) + 1, sizeof *pos);
-
-    r->layers = L;
-    r->kv_heads = H;
-    r->spans = kva_calloc((size_t)it->n_spans + 1, sizeof *r->spans);
-    if (pos == NULL || r->spans == NULL) {
-        free(pos);
-        return KVA_FAIL(err, KVA_ENOMEM, "span survival");
-    }
-    for (int i = 0; i < it->n_spans; i++) {
-        struct kva_result_span *rs = &r->spans[i];
-
-        snprintf(rs->id, sizeof rs->id, "%s", it->spans[i].id);
-        rs->n_tok = it->spans[i].t1 - it->spans[i].t0;
-        rs->kept = kva_calloc((size_t)(L * H), sizeof *rs->kept);
-        r->n_spans = i + 1;
-        if (rs->kept == NULL) {
-            free(pos);
-            return KVA_FAIL(err, KVA_ENOMEM, "span survival");
-        }
-    }
-    for (int c = 0; c < L * H; c++) {
-        int n = kva_kvstore_live(store, c / H, c % H);
-
-        kva_kvstore_positions(store, c / H, c % H, pos);
-        for (int i = 0; i < it->n_spans; i++)
-            r->spans[i].kept[c] =
-                (uint16_t)count_between(pos, n, it->spans[i].t0, it->spans[i].t1);
-    }
-    free(pos);
-    return KVA_OK;
-}
-
-enum kva_status kva_unit_bits(const struct kva_unit_run *u, struct kva_session *s,
-                              int n_tok, struct kva_result *r, struct kva_error *err)
-{
-    struct kva_kvstore *store = kva_session_store(s);
-    int L = u->info->layers, H = u->info->kv_heads;
-    size_t row = (size_t)(n_tok + 7) / 8;
-    int32_t *pos = kva_calloc((size_t)kva_session_seen(s) + 1, sizeof *pos);
-
-    r->bits = kva_calloc((size_t)(L * H), row);
-    if (pos == NULL || r->bits == NULL) {
-        free(pos);
-        return KVA_FAIL(err, KVA_ENOMEM, "kept bitmaps");
-    }
-    r->layers = L;
-    r->kv_heads = H;
-    r->bits_tok = n_tok;
-    for (int c = 0; c < L * H; c++) {
-        int n = kva_kvstore_live(store, c / H, c % H);
-
-        kva_kvstore_positions(store, c / H, c % H, pos);
-        for (int i = 0; i < n; i++)
-            if (pos[i] < n_tok)
-                r->bits[(size_t)c * row + (size_t)pos[i] / 8] |=
-                    (uint8_t)(1u << (pos[i] % 8));
-    }
-    free(pos);
-    return KVA_OK;
-}
-
-enum kva_status kva_unit_score(const struct kva_unit_run *u, int q,
-                               const struct kva_run_cell *c, struct kva_result *r,
-                               struct kva_error *err)
-{
-    const struct kva_item *it = &u->items[q];
-    const struct kva_metric *metric = kva_metric_find(it->metric);
-    struct kva_metric_in in;
-    struct kva_metric_out scored = {0};
-    struct kva_buf text;
-    enum kva_status rc;
-
-    kva_buf_init(&text, 0);
-    if (metric == NULL) {
-        rc = KVA_FAIL(err, KVA_EINVALID, "unknown metric %s", it->metric);
-        goto out;
-    }
-    r->n_gen = c->n_gen;
-    r->ids = kva_calloc((size_t)c->n_gen + 1, sizeof *r->ids);
-    if (r->ids == NULL) {
-        rc = KVA_FAIL(err, KVA_ENOMEM, "generation");
-        goto out;
-    }
-    memcpy(r->ids, c->gen, (size_t)c->n_gen * sizeof *r->ids);
-    KVA_GO(kva_tokenizer_decode(c->tok, c->gen, (size_t)c->n_gen, &text, err));
-    KVA_GO(kva_buf_status(&text, err));
-    r->text = strdup(text.data != NULL ? text.data : "");
-    snprintf(r->status, sizeof r->status, "ok");
-    snprintf(r->stop, sizeof r->stop, "%s", c->stop);
-    snprintf(r->scores[0].metric, sizeof r->scores[0].metric, "%s", metric->name);
-    r->scores[0].version = metric->version;
-    in = (struct kva_metric_in){.prediction = r->text,
-                                .n = strlen(r->text),
-                                .answers = it->answers,
-                                .n_answers = it->n_answers,
-                                .classes = it->classes,
-                                .n_classes = it->n_classes,
-                                .post = it->post};
-    KVA_GO(kva_metric_score(metric, &in, &scored, err));
-    r->scores[0].value = scored.score;
-    r->n_scores = 1;
-    if (c->has_gold) {
-        snprintf(r->scores[1].metric, sizeof r->scores[1].metric, "gold_nll");
-        r->scores[1].version = 1;
-        r->scores[1].value = c->gold_sum / c->n_gold;
-        r->n_scores = 2;
-    }
-out:
-    kva_buf_release(&text);
     return rc;
 }

@@ -64,6 +64,8 @@ void kva_result_pack(const struct kva_result *r, struct kva_buf *out)
     put_bytes(out, r->ids, (size_t)r->n_gen * sizeof *r->ids);
     put_bytes(out, r->bits,
               r->bits != NULL ? heads * (((size_t)r->bits_tok + 7) / 8) : 0);
+    for (int i = 0; i < r->n_scores; i++)
+        put_str(out, r->scores[i].extracted);
     for (int i = 0; i < r->n_spans; i++) {
         kva_buf_add(out, &r->spans[i], sizeof r->spans[i]);
         put_bytes(out, r->spans[i].kept, heads * sizeof(uint16_t));
@@ -73,11 +75,13 @@ void kva_result_pack(const struct kva_result *r, struct kva_buf *out)
 bool kva_result_unpack(const char **at, const char *end, struct kva_result *r)
 {
     struct kva_result_span *spans;
-    int n_spans;
+    int n_spans, n_scores;
 
     if (!get_raw(at, end, r, sizeof *r))
         return false;
     n_spans = r->n_spans;
+    n_scores = r->n_scores;
+    r->n_scores = 0;
     r->error = r->text = NULL;
     r->ids = NULL;
     r->bits = NULL;
@@ -88,6 +92,14 @@ bool kva_result_unpack(const char **at, const char *end, struct kva_result *r)
     if (!get_bytes(at, end, &r->error, NULL) || !get_bytes(at, end, &r->text, NULL) ||
         !get_bytes(at, end, &r->ids, NULL) || !get_bytes(at, end, &r->bits, NULL))
         return false;
+    while (r->n_scores < n_scores) {
+        struct kva_result_score *score = &r->scores[r->n_scores];
+
+        score->extracted = NULL;
+        r->n_scores++;
+        if (!get_bytes(at, end, &score->extracted, NULL))
+            return false;
+    }
     spans = kva_calloc((size_t)n_spans + 1, sizeof *spans);
     if (spans == NULL)
         return false;

@@ -168,6 +168,22 @@ static void clamp(struct kva_plan *p, struct kva_cell *c, int64_t *warned)
     c->perf = c->perf > c->n ? c->n : c->perf;
 }
 
+/* A timed cell answers one question; in a conversation of the model's own answers it
+ * would have to live through the turns before. */
+static enum kva_status check_perf(const struct kva_plan *p, const struct kva_cell *c,
+                                  struct kva_error *err)
+{
+    const struct kva_task_info *info = kva_task_info(p->tasks[c->task].task);
+
+    if (c->perf == 0 || !info->conversation || info->golden)
+        return KVA_OK;
+    return KVA_FAIL(err, KVA_EINVALID,
+                    "%s: \"perf\" times single questions, not a conversation of the "
+                    "model's own answers; set perf to 0 for it, or take the reference "
+                    "answers",
+                    p->tasks[c->task].suite->id);
+}
+
 static enum kva_status make_cells(struct kva_plan *p, struct kva_error *err)
 {
     struct kva_suite *s = p->suite;
@@ -209,6 +225,7 @@ static enum kva_status make_cells(struct kva_plan *p, struct kva_error *err)
                                kva_model_chat(m)->family, &p->arena, err));
         KVA_GO(make_slug(p, c, err));
         clamp(p, c, warned);
+        KVA_GO(check_perf(p, c, err));
         KVA_GO(kva_map_put(&seen, c->digest, 32, i, &is_new, err));
         if (is_new)
             p->n_cells++;
@@ -238,11 +255,12 @@ static double known_length(const struct kva_task_info *info)
 }
 
 /* Every sample of a jsonl task is made once, to see which contexts are the same; the
- * others give one context a sample by construction. */
+ * others say how many questions a context has (tasks-ruler.md 10.3). */
 static enum kva_status group_contexts(struct kva_plan *p, const struct kva_plan_task *t,
                                       int n, struct contexts *out, struct kva_error *err)
 {
     bool user = strncmp(t->suite->id, "jsonl:", 6) == 0;
+    int turns = kva_task_info(t->task)->turns > 1 ? kva_task_info(t->task)->turns : 1;
     struct kva_tok_model tm;
     struct kva_tok_api api;
     struct kva_arena items;
@@ -263,7 +281,7 @@ static enum kva_status group_contexts(struct kva_plan *p, const struct kva_plan_
     kva_tok_api_model(&tm, any_model(&p->models[t->model]), &api);
     for (int i = 0; i < n; i++) {
         double n_ctx = known_length(kva_task_info(t->task));
-        int64_t g = out->n;
+        int64_t g = i / turns;
 
         if (user) {
             struct kva_item item;
@@ -282,6 +300,7 @@ static enum kva_status group_contexts(struct kva_plan *p, const struct kva_plan_
             }
             n_ctx =
                 item.context_ids ? (double)item.n_context_ids : (double)item.n_context;
+            g = out->n;
             if (!kva_map_get(&seen, key, sizeof key, &g))
                 KVA_GO(kva_map_put(&seen, key, sizeof key, g, &is_new, err));
         }

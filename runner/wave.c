@@ -124,6 +124,10 @@ static enum kva_status questions(struct stepper *st, struct kva_run_cell **cells
             int32_t target = last && c->n_gold > 0 ? c->gold[0] : -1;
 
             KVA_TRY(push(st, cells, i, c->ids[j], last, target, question_row, err));
+            if (last && c->ends != NULL) {
+                st->rows[st->n - 1].forbid = c->ends->forbid;
+                st->rows[st->n - 1].n_forbid = c->ends->n_forbid;
+            }
         }
     }
     KVA_TRY(flush(st, cells, question_row, err));
@@ -278,14 +282,15 @@ static void cut_while_decoding(struct kva_run_cell *c)
         fail(c, &why);
 }
 
-/* Takes the token each live cell would say next; true when it ends the answer. */
+/* Takes the token the cell would say next, which may end its answer. */
 static void take_token(struct kva_run_cell *c)
 {
+    struct kva_error why = {0};
+
     c->gen[c->n_gen++] = c->next;
-    if (kva_tokenizer_is_eog(c->tok, c->next))
-        c->stop = "eos";
-    else if (c->n_gen >= c->max_new)
-        c->stop = "length";
+    if (kva_ends_check(c->ends, c->tok, c->gen, c->n_gen, c->max_new, &c->stop, &why) !=
+        KVA_OK)
+        fail(c, &why);
     c->done = c->stop != NULL;
 }
 

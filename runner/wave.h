@@ -8,6 +8,7 @@
 #ifndef KVA_WAVE_H
 #define KVA_WAVE_H
 
+#include "runner/ends.h"
 #include "runner/exec.h"
 
 struct kva_run_cell {
@@ -19,8 +20,11 @@ struct kva_run_cell {
     const int32_t *gold;
     int n_gold; /* 0: no nats wanted */
     int max_new;
+    const struct kva_ends *ends; /* NULL: end tokens of the model and max_new alone */
     uint64_t window_bytes; /* of the query ring kept between steps; counted as metadata */
-    uint64_t budget_total; /* entries over all KV heads, for decode-time eviction */
+    struct kva_protect protect; /* of the last prefill decision */
+    int n_before;               /* tokens that earlier turns added behind that decision */
+    uint64_t budget_total;      /* entries over all KV heads, for decode-time eviction */
     const struct kva_tokenizer *tok;
     uint64_t seed;
     bool timed; /* record step times (cells that run alone) */
@@ -31,7 +35,7 @@ struct kva_run_cell {
     /* out */
     int32_t *gen; /* [max_new] */
     int n_gen;
-    const char *stop; /* "eos", "length", or NULL while running or failed */
+    const char *stop; /* as kva_ends_check says, or NULL while running or failed */
     double gold_sum;  /* nats over all gold tokens */
     bool has_gold;
     uint64_t peak_bytes;     /* of the store before the gold rows */

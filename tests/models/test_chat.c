@@ -82,6 +82,32 @@ static void every_name_leads_to_its_family(void **state)
     assert_null(kva_chat_by_name(NULL));
 }
 
+/* Between an answer and the next question stand what ends a turn and the same opening of
+ * a user turn that stands before the first. */
+static void the_next_turn_opens_as_the_first_one_did(void **state)
+{
+    static const struct {
+        const char *name, *end, *user;
+    } t[] = {{"llama3.1", "<|eot_id|>", "<|start_header_id|>user<|end_header_id|>\n\n"},
+             {"smollm2", "<|im_end|>\n", "<|im_start|>user\n"},
+             {"qwen3", "<|im_end|>\n", "<|im_start|>user\n"},
+             {"mistral3", "</s>", "[INST] "},
+             {"gemma", "<end_of_turn>\n", "<start_of_turn>user\n"},
+             {"harmony-final", "<|end|>", "<|start|>user<|message|>"},
+             {"olmo2", "<|endoftext|>\n", "<|user|>\n"}};
+    (void)state;
+    for (const char *const *name = kva_chat_names(); *name; name++)
+        assert_non_null(kva_chat_by_name(*name)->turn);
+    assert_string_equal(kva_chat_by_name("none")->turn, "\n");
+    for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+        const struct kva_chat *c = kva_chat_by_name(t[i].name);
+        size_t n = strlen(t[i].end), prefix = strlen(c->prefix), user = strlen(t[i].user);
+        assert_memory_equal(c->turn, t[i].end, n);
+        assert_string_equal(c->turn + n, t[i].user);
+        assert_string_equal(c->prefix + prefix - user, t[i].user);
+    }
+}
+
 static void family(const char *name, const char *prefix, const char *suffix, bool trim)
 {
     const struct kva_chat *c = kva_chat_by_name(name);
@@ -211,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(markers_decide_in_order),
         cmocka_unit_test(nothing_known_means_none_with_a_warning),
+        cmocka_unit_test(the_next_turn_opens_as_the_first_one_did),
         cmocka_unit_test(every_name_leads_to_its_family),
         cmocka_unit_test(families_read_as_documented),
         cmocka_unit_test(one_user_message_renders_as_the_reference_does),

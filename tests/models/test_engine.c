@@ -414,6 +414,57 @@ static void nll_is_minus_log_softmax_of_the_target(void **state)
     kva_model_close(m);
 }
 
+/* Forbidden ids are passed over in the order of the logits, in a wave, too; a row without
+ * any is untouched by its neighbours. */
+static void argmax_heeds_what_is_forbidden(void **state)
+{
+    static float logits[2 * TINY_VOCAB];
+    struct kva_model *m = open_model("builtin:tiny-llama", "f32");
+    int32_t forbid[TINY_VOCAB], all[TINY_VOCAB];
+    int n = 0;
+
+    (void)state;
+    for (int i = 0; i < TINY_VOCAB; i++)
+        all[i] = i;
+    for (; n < TINY_VOCAB; n++) {
+        struct kva_session *s[2] = {open_session(m, KVA_F16, 0),
+                                    open_session(m, KVA_F16, 0)};
+        struct kva_row rows[2];
+        int32_t best = -1;
+
+        for (int i = 0; i < 2; i++)
+            rows[i] = (struct kva_row){
+                .session = s[i], .token = 11, .logits = true, .target = -1};
+        rows[0].forbid = forbid;
+        rows[0].n_forbid = n;
+        OK(kva_step(m, rows, 2, logits, err));
+        for (int i = 0; i < TINY_VOCAB; i++) {
+            bool out = false;
+
+            for (int k = 0; k < n; k++)
+                out = out || forbid[k] == i;
+            if (!out && (best < 0 || logits[i] > logits[best]))
+                best = i;
+        }
+        assert_int_equal(rows[0].argmax, best);
+        assert_true(n == 0 ? rows[1].argmax == best : rows[1].argmax == forbid[0]);
+        forbid[n] = best; /* the next round does without it */
+        /* with everything forbidden the largest logit stays */
+        rows[0] = (struct kva_row){.session = s[0],
+                                   .token = 12,
+                                   .logits = true,
+                                   .target = -1,
+                                   .forbid = all,
+                                   .n_forbid = TINY_VOCAB};
+        rows[1].token = 12;
+        OK(kva_step(m, rows, 2, NULL, err));
+        assert_int_equal(rows[0].argmax, rows[1].argmax);
+        kva_session_free(s[0]);
+        kva_session_free(s[1]);
+    }
+    kva_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -427,6 +478,7 @@ int main(void)
         cmocka_unit_test(layer_by_layer_equals_the_step_and_can_be_given_up),
         cmocka_unit_test(a_value_that_is_not_finite_fails_its_session_only),
         cmocka_unit_test(misuse_is_refused_and_changes_nothing),
+        cmocka_unit_test(argmax_heeds_what_is_forbidden),
         cmocka_unit_test(nll_is_minus_log_softmax_of_the_target),
     };
 

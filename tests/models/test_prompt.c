@@ -156,7 +156,7 @@ static void the_question_is_not_trimmed_and_no_merge_crosses_the_border(void **s
     assert_int_equal(q.n_visible, 3);
     kva_question_release(&q);
     /* but question, suffix and prefix are one text */
-    m.chat = &(struct kva_chat){"test", "", "h", false};
+    m.chat = &(struct kva_chat){"test", "", "h", false, "\n"};
     q = ask(&m, &p, "t", "e");
     assert_ids(&q.ids, (int32_t[]){BYTES_THE, -1});
     assert_int_equal(q.n_visible, 1); /* begins inside the question */
@@ -293,6 +293,78 @@ static void the_real_model_gets_its_system_text(void **state)
     kva_tokenizer_free(m.tok);
 }
 
+/* What a task asks for beside the template: raw text, no BOS, its own suffix. */
+static void a_feed_may_leave_out_template_bos_and_line_feed(void **state)
+{
+    (void)state;
+    struct kva_model m = byte_model("llama-bpe", "mistral3");
+    struct kva_feed raw = {.raw = true}, bare = {.raw = true, .no_bos = true},
+                    own = {.raw = true, .suffix = "##"}, chat = {.suffix = "##"};
+    struct kva_prompt p;
+    struct kva_question q, next;
+    assert_int_equal(kva_prompt_context(&m, &bare, "ab", 2, &p, NULL), KVA_OK);
+    assert_ids(&p.context, (int32_t[]){'a', 'b', -1});
+    kva_prompt_release(&p);
+    assert_int_equal(kva_prompt_context(&m, &raw, "ab", 2, &p, NULL), KVA_OK);
+    assert_ids(&p.context, (int32_t[]){BYTES_A, 'a', 'b', -1});
+    assert_int_equal(kva_prompt_question(&m, &raw, &p, "y", "z", &q, NULL), KVA_OK);
+    assert_ids(&q.ids, (int32_t[]){'y', '\n', 'z', -1});
+    assert_int_equal(q.n_visible, 1);
+    /* the next turn: a line feed, the question, and all of it is what can be seen */
+    assert_int_equal(kva_prompt_next(&m, &raw, &q, "yy", "z", &next, NULL), KVA_OK);
+    assert_ids(&next.ids, (int32_t[]){'\n', 'y', 'y', '\n', 'z', -1});
+    assert_int_equal(next.n_visible, 3);
+    kva_question_release(&next);
+    kva_question_release(&q);
+    assert_int_equal(kva_prompt_question(&m, &own, &p, "y", "z", &q, NULL), KVA_OK);
+    assert_ids(&q.ids, (int32_t[]){'y', '#', '#', 'z', -1});
+    kva_question_release(&q);
+    kva_prompt_release(&p);
+    /* a template keeps its own suffix */
+    assert_int_equal(kva_prompt_context(&m, &chat, "x", 1, &p, NULL), KVA_OK);
+    assert_string_equal(p.context_text, "<s>[INST] x");
+    assert_int_equal(kva_prompt_question(&m, &chat, &p, "y", "z", &q, NULL), KVA_OK);
+    assert_ids(&q.ids, (int32_t[]){'y', '[', '/', 'I', 'N', 'S', 'T', ']', 'z', -1});
+    assert_int_equal(kva_prompt_next(&m, NULL, &q, "y", NULL, &next, NULL), KVA_OK);
+    assert_ids(&next.ids, (int32_t[]){'<', '/', 's', '>', '[', 'I', 'N', 'S', 'T', ']',
+                                      ' ', 'y', '[', '/', 'I', 'N', 'S', 'T', ']', -1});
+    kva_question_release(&next);
+    kva_question_release(&q);
+    kva_prompt_release(&p);
+    kva_tokenizer_free(m.tok);
+}
+
+static void the_real_model_is_fed_raw_when_a_task_says_so(void **state)
+{
+    (void)state;
+    struct kva_model m = {smollm2_tokenizer(), kva_chat_by_name("smollm2")};
+    struct kva_feed raw = {.raw = true, .suffix = ""};
+    struct kva_prompt p;
+    struct kva_question q;
+    struct kva_tokens want = {0};
+    struct kva_tokenizer *tok;
+    const char *text = "Once upon a time", *question = " there was";
+    assert_int_equal(kva_prompt_context(&m, &raw, text, strlen(text), &p, NULL), KVA_OK);
+    assert_int_equal(p.context_at, 0);
+    assert_int_equal(kva_tokenizer_clone(m.tok, &tok, NULL), KVA_OK);
+    assert_int_equal(kva_tokenizer_encode(tok, text, strlen(text), true, &want, NULL),
+                     KVA_OK);
+    assert_int_equal(p.context.n, want.n); /* this vocabulary adds no BOS */
+    assert_memory_equal(p.context.id, want.id, want.n * sizeof *want.id);
+    want.n = 0;
+    assert_int_equal(
+        kva_tokenizer_encode(tok, question, strlen(question), true, &want, NULL), KVA_OK);
+    assert_int_equal(kva_prompt_question(&m, &raw, &p, question, NULL, &q, NULL), KVA_OK);
+    assert_int_equal(q.ids.n, want.n);
+    assert_memory_equal(q.ids.id, want.id, want.n * sizeof *want.id);
+    assert_int_equal(q.n_visible, want.n);
+    kva_tokens_release(&want);
+    kva_tokenizer_free(tok);
+    kva_question_release(&q);
+    kva_prompt_release(&p);
+    kva_tokenizer_free(m.tok);
+}
+
 static void failures_leave_nothing_behind(void **state)
 {
     (void)state;
@@ -335,6 +407,8 @@ int main(void)
         cmocka_unit_test(the_retrieval_prompt_has_its_golden_ids),
         cmocka_unit_test(questions_about_one_context_do_not_depend_on_each_other),
         cmocka_unit_test(the_real_model_gets_its_system_text),
+        cmocka_unit_test(a_feed_may_leave_out_template_bos_and_line_feed),
+        cmocka_unit_test(the_real_model_is_fed_raw_when_a_task_says_so),
         cmocka_unit_test(failures_leave_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
