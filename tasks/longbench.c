@@ -5,12 +5,12 @@
  * and what the answer begins with, by profile (THUDM/LongBench pred.py; FFY0/DefensiveKV
  * and NVIDIA/kvpress create_huggingface_dataset.py):
  *
- *     profile       context      question                          answer prefix
- *     official      ctx          mid + q + pre                     none
- *     criticalkv    ctx          mid + q + pre, qasper's without   none
- *                                its leading blank
- *     kvpress       ctx + mid    q; trec's without "Type:"         pre; "Type:",
- * "Answer:", "Summary:"
+ *     profile     context    question                       answer prefix
+ *     official    ctx        mid + q + pre                  none
+ *     criticalkv  ctx        mid + q + pre, qasper's mid    none
+ *                            without its leading blank
+ *     kvpress     ctx + mid  q, trec's without "Type:"      pre, or the cue of trec,
+ *                                                           triviaqa and samsum
  *
  * The official pipeline splits nothing: its context and question together are the
  * official prompt, byte for byte. triviaqa's input ends in "Answer:\n" and samsum's in
@@ -27,7 +27,7 @@
 #include <string.h>
 
 enum profile { OFFICIAL, CRITICALKV, KVPRESS };
-enum { KVPRESS_MORE = 20, GOLD_IS_FIRST = 1 };
+enum { KVPRESS_MORE = 20 }; /* new tokens */
 
 struct longbench {
     const struct kva_longbench_set *set;
@@ -197,24 +197,25 @@ static enum kva_status get_labels(const struct longbench *s, const struct kva_re
     return kva_record_labels(rec, keys, bucket, arena, &item->labels, err);
 }
 
-/* One answer may be empty (a code line can be), not all of them. */
+/* An answer may be empty (a code line can be), but not all of them. Gold is the first
+ * that is not. */
 static enum kva_status get_answers(const struct kva_record *rec, struct kva_arena *arena,
                                    struct kva_item *item, struct kva_error *err)
 {
     const char *before = item->answer_prefix[0] ? item->answer_prefix : item->question;
-    int filled = 0;
+    int first = 0;
 
     KVA_TRY(kva_record_texts(rec, "answers", true, arena, &item->answers,
                              &item->n_answers, err));
-    for (int i = 0; i < item->n_answers; i++)
-        filled += item->answers[i][0] != '\0';
-    if (!filled)
+    while (first < item->n_answers && !item->answers[first][0])
+        first++;
+    if (first == item->n_answers)
         return kva_record_fail(rec, err, "\"answers\" holds no text");
     KVA_TRY(kva_record_texts(rec, "all_classes", false, arena, &item->classes,
                              &item->n_classes, err));
     if (strcmp(item->metric, "classification") == 0 && item->n_classes == 0)
         return kva_record_fail(rec, err, "no \"all_classes\"");
-    item->gold = kva_task_gold(arena, before, item->answers, GOLD_IS_FIRST, "");
+    item->gold = kva_task_gold(arena, before, &item->answers[first], 1, "");
     return item->gold ? KVA_OK
                       : KVA_FAIL(err, KVA_ENOMEM, "item %d: out of memory", item->idx);
 }

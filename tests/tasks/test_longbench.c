@@ -495,6 +495,8 @@ static void a_record_that_cannot_be_used_is_an_item_that_says_why(void **state)
     /* a NUL in the context is text like any other, an empty answer among others too */
     it = item_of(task, (int)n, &kva_tok_ws, &arena);
     assert_memory_equal(it.context + it.context_len - 4, "a\0b\n", 4);
+    assert_int_equal(it.n_answers, 2);
+    assert_string_equal(it.gold, " x");
     kva_task_close(task);
     kva_buf_release(&file);
     kva_arena_release(&arena);
