@@ -23,6 +23,7 @@ enum {
     A_WRONG,
     A_INVENTED,
     A_SAME,
+    A_WHOLE,
     A_SPEC,
     A_BUDGET_KIND,
     A_BUDGET,
@@ -45,13 +46,15 @@ static const struct kva_col COLS[A_COLS] = {
      "of these failures: no value of the context was given"},
     {"same_answer", "same as next", "%", KVA_COL_PERCENT, 0, false, 6, false,
      "answers equal, token for token, to those of the next larger budget"},
+    {"not_evicted", "untouched", "%", KVA_COL_PERCENT, 0, false, 7, false,
+     "prompts so short that nothing was evicted before the answer"},
     {"method_spec", "specification", "", KVA_COL_TEXT, 0, false, 99, false, "canonical"},
     {"budget_kind", "budget kind", "", KVA_COL_TEXT, 0, false, 99, false, ""},
     {"budget", "budget", "", KVA_COL_REAL, 4, false, 99, false, ""},
 };
 
 struct ends {
-    int n, length, repeat, failed, wrong;
+    int n, length, repeat, failed, wrong, with_bytes, whole;
 };
 
 static struct ends ends_of(const struct kva_data *d, const struct kva_cells *c, int cell)
@@ -68,6 +71,8 @@ static struct ends ends_of(const struct kva_data *d, const struct kva_cells *c, 
         e.repeat += o->stop && strcmp(o->stop, "repeat") == 0;
         e.failed += o->wrong_needle >= 0;
         e.wrong += o->wrong_needle == 1;
+        e.with_bytes += o->has_memory;
+        e.whole += o->has_memory && o->memory.kv_live_bytes >= o->memory.kv_dense_bytes;
     }
     return e;
 }
@@ -157,6 +162,8 @@ static void answer_row(struct kva_report *r, const struct kva_data *d,
         v[A_WRONG] = kva_val_number((double)e.wrong / e.failed);
         v[A_INVENTED] = kva_val_number(1 - (double)e.wrong / e.failed);
     }
+    if (a->role == KVA_ARM_METHOD && e.with_bytes)
+        v[A_WHOLE] = kva_val_number((double)e.whole / e.with_bytes);
     if (next && next->cell[task] >= 0) {
         struct twins same = twins_of(d, c, a->cell[task], next->cell[task]);
 

@@ -25,7 +25,8 @@ static void ends_and_wrong_needles_are_shares_of_what_they_say(void **state)
     w->out[5].stop = S("repeat");
     w->out[4].wrong_needle = w->out[5].wrong_needle = 1;
     w->out[6].wrong_needle = 0;
-    w->out[8].gen_key = 7; /* at 50 %, one answer differs */
+    w->out[7].memory.kv_live_bytes = 1000000; /* a short prompt */
+    w->out[8].gen_key = 7;                    /* at 50 %, one answer differs */
     r = built(w, "answers");
     t = tab(r, "-answers");
     assert_int_equal(t->n_row, 3);
@@ -37,6 +38,8 @@ static void ends_and_wrong_needles_are_shares_of_what_they_say(void **state)
     NEAR(number(t, 2, "wrong_needle"), 2.0 / 3, 1e-12);
     NEAR(number(t, 2, "invented"), 1.0 / 3, 1e-12);
     NEAR(number(t, 2, "same_answer"), 0.75, 0);
+    NEAR(number(t, 2, "not_evicted"), 0.25, 0);
+    assert_true(isnan(number(t, 0, "not_evicted"))); /* dense evicts nothing */
     assert_true(isnan(number(t, 1, "same_answer"))); /* the largest budget */
     assert_true(isnan(number(t, 1, "n_failed")));    /* not looked at: no share */
     assert_false(noted(t, "token for token"));
@@ -194,6 +197,55 @@ static void all_formats_carry_the_tables_and_are_the_same_twice(void **state)
     free(w);
 }
 
+/* The n-th allocation fails, for every n: a message, nothing lost, no crash. */
+static void running_out_of_memory_anywhere_is_said(void **state)
+{
+    static struct kva_data_second second = {
+        .cell = 1, .n = 4, .mean = 0.25, .own = 0.5, .metric = NULL};
+    static uint64_t sum[KVA_SPAN_KINDS * 4];
+    static struct kva_data_heads heads = {
+        .cell = 1, .n_layer = 2, .n_kv_head = 2, .n = {4, 4, 4, 4}, .sum = sum};
+    struct world *w = two_budgets();
+    struct kva_report_opts o = {.replicates = 20};
+    enum kva_status rc = KVA_ENOMEM;
+    long n = 0;
+
+    (void)state;
+    second.metric = S("word_match");
+    w->d.seconds = &second;
+    w->d.n_seconds = 1;
+    w->d.heads = &heads;
+    w->d.n_heads = 1;
+    w->task[0].suite = S("niah");
+    w->task[0].name = S("grid");
+    for (int i = 0; i < 4; i++) {
+        w->sample[i].turn = i % 2;
+        w->sample[i].meta_json = S("{\"level\":1}");
+    }
+    for (int i = 0; i < w->d.n_outcomes; i++)
+        w->out[i].span_e = w->out[i].span_d = 0.5;
+    while (rc != KVA_OK && n < 5000) {
+        struct kva_error err = {0};
+        struct kva_report *r = NULL;
+
+        kva_alloc_fail_at(++n);
+        rc = kva_report_build(&w->d, &o, &r, &err);
+        kva_alloc_fail_at(0);
+        if (rc == KVA_OK) {
+            assert_non_null(tab(r, "-turns"));
+            assert_non_null(tab(r, "-labels"));
+            assert_int_equal(tab(r, "grid")->n_row, 12);
+        } else {
+            assert_int_equal(rc, KVA_ENOMEM);
+            assert_true(err.text[0]);
+        }
+        kva_report_free(r);
+    }
+    assert_int_equal(rc, KVA_OK);
+    assert_true(n > 100);
+    free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +254,7 @@ int main(void)
         cmocka_unit_test(other_metrics_stand_beside_the_score),
         cmocka_unit_test(labels_and_length_buckets_break_a_score_down),
         cmocka_unit_test(turns_have_a_score_each_and_a_mean_and_show_the_cache_grow),
+        cmocka_unit_test(running_out_of_memory_anywhere_is_said),
         cmocka_unit_test(all_formats_carry_the_tables_and_are_the_same_twice),
     };
 
