@@ -150,6 +150,15 @@ static void by_length(struct kva_report *r, const struct kva_data *d,
     }
 }
 
+/* A board of nothing but the grid: drawn in grid.c. */
+static bool only_grid(const struct kva_data *d, const struct kva_board *b)
+{
+    for (int t = 0; t < b->n_task; t++)
+        if (!kva_is_grid(&d->tasks[b->task[t]]))
+            return false;
+    return true;
+}
+
 void kva_figure_depth(struct kva_report *r, const struct kva_data *d,
                       const struct kva_cells *c)
 {
@@ -164,10 +173,12 @@ void kva_figure_depth(struct kva_report *r, const struct kva_data *d,
     for (int i = 0; i < r->n_board; i++) {
         int n = 0;
 
-        if (r->board[i].single || !r->board[i].ranks || done[i] || !r->board[i].n_method)
+        if (r->board[i].single || !r->board[i].ranks || done[i] ||
+            !r->board[i].n_method || only_grid(d, &r->board[i]))
             continue;
         for (int j = i; j < r->n_board; j++)
             if (!r->board[j].single && !done[j] && r->board[j].n_method &&
+                !only_grid(d, &r->board[j]) &&
                 kva_same_but_length(&r->board[i], &r->board[j]) &&
                 (n == 0 || group[n - 1]->ctx != r->board[j].ctx)) {
                 group[n++] = &r->board[j];
