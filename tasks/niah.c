@@ -214,7 +214,7 @@ static enum kva_status niah_open(struct kva_task *task,
     const struct kva_task_opts *o = req->opts;
     struct niah *s = kva_calloc(1, sizeof *s);
     const struct preset *set = presets;
-    int room = task->info.ctx - task->info.max_new_tokens;
+    int room = task->info.ctx - task->info.max_new_tokens - 100;
 
     if (!s)
         return KVA_FAIL(err, KVA_ENOMEM, "task %s: out of memory", req->text);
@@ -246,7 +246,7 @@ static enum kva_status niah_open(struct kva_task *task,
     task->info.domain = "retrieval";
     task->info.binary = task->info.has_depth = singular(s);
     task->info.guess_floor = guess_floor(s, s->haystack == NEEDLE && room > 0
-                                                ? (size_t)room / (s->uuid_keys ? 80 : 20)
+                                                ? (size_t)room / (s->uuid_keys ? 82 : 25)
                                                 : 0);
     return KVA_OK;
 }

@@ -441,6 +441,11 @@ enum kva_status kva_qa_open(struct kva_qa *qa, bool hotpot,
     KVA_GO(load(qa, hotpot, opts, mini, &own, &path, &bytes, &n, err));
     r.file = path.data;
     root = json_loadb(bytes, n, 0, &why);
+    /* Jansson leaves no message when its allocations fail */
+    if (!root && (!why.text[0] || json_error_code(&why) == json_error_out_of_memory)) {
+        rc = KVA_FAIL(err, KVA_ENOMEM, "%s: out of memory", path.data);
+        goto out;
+    }
     if (!root) {
         rc = KVA_FAIL(err, KVA_EFORMAT, "%s:%d: %s", path.data, why.line, why.text);
         goto out;

@@ -44,7 +44,7 @@ struct kva_span {
     const char *role; /* "needle", "link", "entry", "sentence", "pair", "distractor",
                        * "value", "key", "example" */
     char match[16];   /* D, P: the E it belongs to */
-    int level;        /* D: candidate list 1..4 that supplied it */
+    int level;        /* D: candidate list 1..4 that supplied it; 0: nearest entry */
     size_t b0, b1;    /* bytes in context, half-open */
     int t0, t1;       /* tokens of the fed context */
     double depth;     /* t0 / context tokens */

@@ -3,6 +3,8 @@
  * templates, draws, depths, fill, and what a run on several machines relies on. */
 #include "tests/tasks/tasks_test.h"
 
+#include <unistd.h>
+
 static void the_three_worked_rows_are_exact(void **state)
 {
     static const struct {
@@ -176,6 +178,10 @@ static void the_guess_floor_is_the_share_a_random_value_earns(void **state)
                {"niah/needle:values=4", 0},
                {"niah/needle:queries=4", 0},
                {"niah/needle:keys=4,queries=2", 0.5},
+               {"niah/needle:haystack=needle", 1.0 / 155},
+               {"ruler/niah_multivalue", 0},
+               {"ruler/niah_multiquery", 0},
+               {"ruler/niah_multikey_3", 1.0 / 48},
                {"ruler/vt", 0}};
 
     (void)state;
@@ -421,6 +427,115 @@ static void parameters_out_of_range_are_refused(void **state)
     }
 }
 
+static void needle_lines_do_not_depend_on_how_many_fit(void **state)
+{
+    struct kva_task *task = open_task("ruler/niah_multikey_2@2048");
+    struct kva_arena arena;
+
+    (void)state;
+    kva_arena_init(&arena);
+    for (int idx = 0; idx < 5; idx++) {
+        struct kva_item many = item_of(task, idx, &kva_tok_ws, &arena);
+        struct kva_item few = item_of(task, idx, &kva_tok_by, &arena);
+        const struct kva_span *e = span_named(&many, "E0");
+        int lines = 0;
+
+        assert_true(few.n_decoys > 5 && many.n_decoys > 5 * few.n_decoys);
+        for (int i = 0; i < few.n_decoys; i++)
+            assert_string_equal(few.decoys[i], many.decoys[i]);
+        assert_string_equal(few.answers[0], many.answers[0]);
+        for (size_t i = 0; i < many.context_len; i++)
+            lines += many.context[i] == '\n';
+        lines--; /* the instruction */
+        assert_int_equal(lines, many.n_decoys + 1);
+        assert_true(many.guess_floor == 1.0 / lines);
+        for (int i = 0; i < many.n_spans; i++) { /* whole lines */
+            const struct kva_span *d = &many.spans[i];
+
+            if (d->kind == 'P')
+                continue;
+            assert_int_equal(many.context[d->b0 - 1], '\n');
+            assert_int_equal(many.context[d->b1], '\n');
+            assert_int_equal(strncmp(many.context + d->b0, "One of the special", 18), 0);
+            assert_true(d == e || d->kind == 'D');
+        }
+        kva_arena_reset(&arena);
+    }
+    kva_arena_release(&arena);
+    kva_task_close(task);
+}
+
+static void decoys_are_the_values_nobody_asked_for(void **state)
+{
+    static const struct {
+        const char *text;
+        int answers, decoys;
+    } row[] = {{"ruler/niah_single_2@900", 1, 0},
+               {"ruler/niah_multikey_1@900", 1, 3},
+               {"ruler/niah_multivalue@900", 4, 0},
+               {"ruler/niah_multiquery@900", 4, 0},
+               {"niah/needle:keys=3,queries=2,values=2@900", 4, 2}};
+
+    (void)state;
+    for (size_t r = 0; r < sizeof row / sizeof row[0]; r++) {
+        struct kva_task *task = open_task(row[r].text);
+        struct kva_arena arena;
+        struct kva_item it;
+
+        kva_arena_init(&arena);
+        it = item_of(task, 1, &kva_tok_ws, &arena);
+        assert_int_equal(it.n_answers, row[r].answers);
+        assert_int_equal(it.n_decoys, row[r].decoys);
+        assert_string_equal(it.more_metrics[0], "word_match");
+        assert_null(it.more_metrics[1]);
+        kva_arena_release(&arena);
+        kva_task_close(task);
+    }
+}
+
+static void essays_are_the_users_file_plain_or_json(void **state)
+{
+    static const char plain[] = "One small fox.\n\nTwo grey hens ran off. Three men sat.",
+                      json[] = "{\"text\": \"One small fox. Two grey hens ran off. Three "
+                               "men sat.\"}";
+    char path[] = "/tmp/kva_essays_XXXXXX";
+    int fd = mkstemp(path);
+    struct kva_task_data data = {"essays", path};
+    struct kva_task_opts opts = {
+        .seed = 3, .haystack = "essays", .data = &data, .n_data = 1};
+    struct kva_error err = {0};
+    char first[4000];
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    for (int j = 0; j < 2; j++) {
+        struct kva_task *task;
+        struct kva_arena arena;
+        struct kva_item it;
+
+        assert_int_equal(
+            kva_write_file(path, j ? json : plain, strlen(j ? json : plain), &err),
+            KVA_OK);
+        task = open_with("ruler/niah_single_2@400", &opts);
+        kva_arena_init(&arena);
+        assert_string_equal(kva_task_info(task)->name, "niah_single_2:haystack=essays");
+        it = item_of(task, 0, &kva_tok_ws, &arena);
+        /* short texts go round and round */
+        assert_true(it.fill > 0.97);
+        assert_non_null(
+            strstr(it.context, "Three men sat. One small fox. Two grey hens"));
+        if (j == 0)
+            snprintf(first, sizeof first, "%s", it.context);
+        else
+            assert_string_equal(first, it.context);
+        kva_arena_release(&arena);
+        kva_task_close(task);
+    }
+    unlink(path);
+    assert_non_null(strstr(refusal("ruler/niah_single_2", &opts), "EIO"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -437,6 +552,9 @@ int main(void)
         TEST(a_length_too_small_is_refused_at_once),
         TEST(the_option_for_new_tokens_makes_room),
         TEST(parameters_out_of_range_are_refused),
+        TEST(needle_lines_do_not_depend_on_how_many_fit),
+        TEST(decoys_are_the_values_nobody_asked_for),
+        TEST(essays_are_the_users_file_plain_or_json),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
