@@ -160,15 +160,8 @@ static enum kva_status make_names(struct kva_task *task, const struct grid *s,
     ADD(s->style != NUMBER, "style=%s", style_names[s->style])
 #undef ADD
     KVA_GO(kva_buf_status(&b, err));
-    task->name = kva_calloc(b.len + 1, 1);
-    task->stream_name = kva_calloc(sizeof "niah_grid", 1);
-    if (!task->name || !task->stream_name) {
-        rc = KVA_FAIL(err, KVA_ENOMEM, "task: out of memory");
-        goto out;
-    }
-    memcpy(task->name, b.data, b.len);
     /* a round is the same whatever grid it belongs to */
-    memcpy(task->stream_name, "niah_grid", sizeof "niah_grid");
+    rc = kva_task_set_names(task, b.data, "niah_grid", err);
 out:
     kva_buf_release(&b);
     return rc;
@@ -320,6 +313,8 @@ static enum kva_status draw(const struct kva_task *task, struct plan *p,
         kva_template_fill(arena, s->texts.question.data, "{query}", p->key[0]);
     item->answer_prefix =
         kva_template_fill(arena, s->texts.prefix.data, "{query}", p->key[0]);
+    if (s->style != SANDWICH)
+        item->more_metrics = kva_task_word_match;
     item->labels =
         kva_arena_printf(arena, "{\"grid_depth\":%d,\"grid_round\":%d}", p->depth, round);
     if (!answer || !decoys || !item->question || !item->answer_prefix || !item->labels)
@@ -363,7 +358,7 @@ static enum kva_status grid_item(const struct kva_task *task, int idx,
     KVA_GO(draw(task, p, arena, item, err));
     fit.question = item->question;
     fit.answer_prefix = item->answer_prefix;
-    fit.n_max = s->essay.repeats ? (size_t)task->info.ctx : s->essay.n;
+    fit.n_max = (size_t)task->info.ctx; /* the essay goes round and round */
     KVA_GO(kva_fit_draft(&fit, tok, &d, err));
     job.plants = p->plant;
     job.n_plants = (size_t)s->needles;

@@ -239,7 +239,7 @@ extern const struct kva_family kva_family_niah, kva_family_vt, kva_family_jsonl;
 extern const struct kva_family kva_family_cwe, kva_family_fwe, kva_family_qa,
     kva_family_qa_synth;
 extern const struct kva_family kva_family_grid, kva_family_mt_needles, kva_family_mt_kv,
-    kva_family_mt_find, kva_family_mt_many_shot, kva_family_scbench;
+    kva_family_mt_find, kva_family_mt_many_shot, kva_family_mt_vt, kva_family_scbench;
 extern const struct kva_family kva_family_longbench, kva_family_longbench_v2,
     kva_family_math;
 

@@ -105,33 +105,27 @@ static int compare_parts(const void *a, const void *b)
     return strcmp(((const struct part *)a)->key, ((const struct part *)b)->key);
 }
 
-static char *join_parts(const char *head, const char *name, const struct part *part,
-                        size_t n, bool all)
+static void join_parts(struct kva_buf *out, const char *head, const struct part *part,
+                       size_t n, bool all)
 {
-    struct kva_buf b;
-    char gap = ':', *out = NULL;
+    char gap = ':';
 
-    kva_buf_init(&b, 0);
-    kva_buf_printf(&b, "%s%s", head, name);
+    kva_buf_puts(out, head);
     for (size_t i = 0; i < n; i++) {
         if (!all && !part[i].draws)
             continue;
-        kva_buf_printf(&b, "%c%s=%s", gap, part[i].key, part[i].value);
+        kva_buf_printf(out, "%c%s=%s", gap, part[i].key, part[i].value);
         gap = ',';
     }
-    if (!b.failed)
-        out = kva_calloc(b.len + 1, 1);
-    if (out)
-        memcpy(out, b.data, b.len);
-    kva_buf_release(&b);
-    return out;
 }
 
 static enum kva_status make_names(struct kva_task *task, const struct kva_mt *mt,
                                   struct kva_error *err)
 {
     struct part part[KVA_MT_PARAMS_MAX + 3];
+    struct kva_buf name, stream;
     size_t n = 0;
+    enum kva_status rc;
 
     for (size_t i = 0; i < mt->n_params; i++) {
         const struct kva_mt_param *m = &mt->param[i];
@@ -141,7 +135,7 @@ static enum kva_status make_names(struct kva_task *task, const struct kva_mt *mt
         part[n] = (struct part){.key = m->key, .draws = true};
         snprintf(part[n++].value, sizeof part[0].value, "%d", *m->value);
     }
-    if (mt->haystacks && mt->haystacks[1] && mt->haystack != mt->haystacks[0]) {
+    if (mt->haystacks && mt->haystack != mt->haystacks[0]) {
         part[n] = (struct part){.key = "haystack", .draws = true};
         snprintf(part[n++].value, sizeof part[0].value, "%s", mt->haystack);
     }
@@ -150,11 +144,18 @@ static enum kva_status make_names(struct kva_task *task, const struct kva_mt *mt
     if (mt->golden)
         part[n++] = (struct part){.key = "history", .value = "golden"};
     qsort(part, n, sizeof *part, compare_parts);
-    task->name = join_parts("", task->desc->name, part, n, true);
-    task->stream_name = join_parts("mt_", task->desc->name, part, n, false);
-    return task->name && task->stream_name
-               ? KVA_OK
-               : KVA_FAIL(err, KVA_ENOMEM, "task: out of memory");
+    kva_buf_init(&name, 0);
+    kva_buf_init(&stream, 0);
+    join_parts(&name, task->desc->name, part, n, true);
+    kva_buf_puts(&stream, "mt_");
+    join_parts(&stream, task->desc->name, part, n, false);
+    KVA_GO(kva_buf_status(&name, err));
+    KVA_GO(kva_buf_status(&stream, err));
+    rc = kva_task_set_names(task, name.data, stream.data, err);
+out:
+    kva_buf_release(&name);
+    kva_buf_release(&stream);
+    return rc;
 }
 
 enum kva_status kva_mt_open(struct kva_task *task, const struct kva_task_request *req,

@@ -149,6 +149,7 @@ static enum kva_status make_turn(const struct kva_task *task, const struct plan 
         if (k != key)
             decoys[turn->n_decoys++] = p->value[k];
     turn->decoys = decoys;
+    turn->more_metrics = kva_task_word_match;
     return kva_mt_ask(
         task, turn,
         kva_template_fill(arena, s->texts.question.data, "{query}", p->key[key]),
@@ -193,7 +194,7 @@ static enum kva_status needles_item(const struct kva_task *task, int idx,
     struct kva_item *turns = kva_mt_turns(&s->mt, item, arena);
     const char *forbidden[2 * KVA_KEYS_MAX];
     struct kva_span_job job = {.forbidden = forbidden};
-    struct kva_fit fit = {.build = build, .ctx = p};
+    struct kva_fit fit = {.build = build, .ctx = p, .n_max = (size_t)task->info.ctx};
     struct kva_draft d;
     enum kva_status rc;
 
@@ -202,7 +203,6 @@ static enum kva_status needles_item(const struct kva_task *task, int idx,
     kva_draft_init(&d);
     p->s = s;
     KVA_GO(draw(task, p, item, turns, arena, err));
-    fit.n_max = s->lines || s->essay.repeats ? (size_t)task->info.ctx : s->essay.n;
     job.plants = p->plant;
     job.n_plants = (size_t)s->keys;
     for (int k = 0; k < s->keys; k++) {

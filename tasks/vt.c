@@ -9,130 +9,28 @@
  * It stands, answer included, in the compressible context, joined as RULER does since
  * 2025: prompt, blank, names, blank line, prompt. With `uninstructed` example and
  * instruction, which tell what will be asked, stand before the question. */
-#include "tasks/needles.h"
+#include "tasks/chain.h"
 
 #include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOPS = 4, NAMES = HOPS + 1, EXAMPLE_LINES = 8 };
-
-static const char instruction[] =
-    "Memorize and track the chain(s) of variable assignment hidden "
-    "in the following text.\n\n";
-static const char question[] =
-    "Question: Find all variables that are assigned the value %d in the text above. ";
-static const char prefix[] =
-    "Answer: According to the chain(s) of variable assignment in the text above, %d "
-    "variables are assigned the value %d, they are: ";
-
-struct chain {
-    char name[NAMES][8];
-    int value;
-    char statement[NAMES][32];
-    struct kva_plant plant[NAMES];
-};
+enum { NAMES = KVA_CHAIN_NAMES };
 
 struct plan {
     const char *example; /* with its answer and the blank line behind it */
     bool uninstructed;   /* example and instruction stand before the question */
-    struct chain chain;
+    struct kva_chain chain;
 };
-
-/* `taken`: a value that the chain must not have. */
-static void draw_chain(struct chain *c, struct kva_rng *rng, int letters, int idx,
-                       int taken)
-{
-    for (int i = 0; i < NAMES; i++) {
-        bool again;
-
-        do {
-            for (int k = 0; k < letters; k++)
-                c->name[i][k] = (char)('A' + kva_rng_below(rng, 26));
-            c->name[i][letters] = '\0';
-            again = false;
-            for (int k = 0; k < i; k++)
-                again = again || strcmp(c->name[k], c->name[i]) == 0;
-        } while (again);
-    }
-    do {
-        c->value = 10000 + (int)kva_rng_below(rng, 90000);
-    } while (c->value == taken);
-    for (int j = 0; j < NAMES; j++)
-        c->plant[j].u = ((idx % 10 + j * (10 / NAMES)) % 10 + kva_rng_unit(rng)) / 10;
-    kva_plants_arrange(c->plant, NAMES, 1, true);
-    for (int j = 0; j < NAMES; j++) {
-        struct kva_plant *p = &c->plant[j];
-        size_t n = strlen(c->name[j]);
-
-        if (j == 0)
-            snprintf(c->statement[j], sizeof c->statement[j], "VAR %s = %d", c->name[j],
-                     c->value);
-        else /* the official text has this blank at the end */
-            snprintf(c->statement[j], sizeof c->statement[j], "VAR %s = VAR %s ",
-                     c->name[j], c->name[j - 1]);
-        p->text = c->statement[j];
-        p->role = "link";
-        p->queried = true;
-        p->value = (struct kva_slice){4, 4 + n};
-        p->key = (struct kva_slice){7 + n, strlen(c->statement[j]) - (j > 0)};
-    }
-}
-
-static enum kva_status write_chain(struct kva_draft *d, struct chain *c, size_t n,
-                                   struct kva_error *err)
-{
-    static const struct kva_units units = {kva_noise_unit, NULL};
-
-    kva_plants_arrange(c->plant, NAMES, n, true);
-    KVA_TRY(kva_draft_place(d, &units, n, c->plant, NAMES, true, false, err));
-    for (int j = 1; j < NAMES; j++)
-        d->planted[j].b1--; /* the blank is no evidence */
-    kva_buf_putc(&d->text, '\n');
-    return kva_buf_status(&d->text, err);
-}
 
 static enum kva_status build(void *ctx, size_t n, struct kva_draft *d,
                              struct kva_error *err)
 {
     struct plan *p = ctx;
 
-    if (!p->uninstructed) {
-        d->example = kva_draft_add(d, p->example, strlen(p->example));
-        d->example.b1 -= 2; /* the blank line is no part of it */
-        kva_buf_puts(&d->text, instruction);
-    }
-    return write_chain(d, &p->chain, n, err);
-}
-
-static enum kva_status make_example(const struct kva_task *task, int idx, int taken,
-                                    struct kva_arena *arena, const char **out,
-                                    struct kva_error *err)
-{
-    struct kva_rng rng = kva_task_stream(task, idx, "|hay");
-    struct chain *c = kva_arena_alloc(arena, 1, sizeof *c);
-    struct kva_draft d;
-    enum kva_status rc;
-
-    if (!c)
-        return KVA_FAIL(err, KVA_ENOMEM, "item %d: out of memory", idx);
-    kva_draft_init(&d);
-    draw_chain(c, &rng, 3, idx, taken);
-    kva_buf_puts(&d.text, instruction);
-    KVA_GO(write_chain(&d, c, EXAMPLE_LINES, err));
-    kva_buf_printf(&d.text, question, c->value);
-    kva_buf_printf(&d.text, prefix, NAMES, c->value);
-    for (int j = 0; j < NAMES; j++)
-        kva_buf_printf(&d.text, " %s", c->name[j]);
-    kva_buf_puts(&d.text, "\n\n");
-    KVA_GO(kva_buf_status(&d.text, err));
-    *out = kva_arena_strdup(arena, d.text.data);
-    if (!*out)
-        rc = KVA_FAIL(err, KVA_ENOMEM, "item %d: out of memory", idx);
-out:
-    kva_draft_release(&d);
-    return rc;
+    if (!p->uninstructed)
+        kva_chain_open(d, p->example);
+    return kva_chain_place(d, p->chain.plant, NAMES, n, err);
 }
 
 struct vt {
@@ -146,8 +44,6 @@ static enum kva_status vt_open(struct kva_task *task, const struct kva_task_requ
     static const char *const params[] = {"uninstructed", NULL};
     const struct kva_task_opts *o = req->opts;
     struct vt *s = kva_calloc(1, sizeof *s);
-    struct kva_sha256 h;
-    uint8_t digest[32];
 
     if (!s)
         return KVA_FAIL(err, KVA_ENOMEM, "task %s: out of memory", req->text);
@@ -163,13 +59,7 @@ static enum kva_status vt_open(struct kva_task *task, const struct kva_task_requ
         return KVA_FAIL(err, KVA_EINVALID,
                         "task \"%s\": RULER's vt has noise as haystack, not %s",
                         req->text, o->haystack);
-    kva_sha256_init(&h);
-    kva_sha256_add(&h, instruction, sizeof instruction);
-    kva_sha256_add(&h, question, sizeof question);
-    kva_sha256_add(&h, prefix, sizeof prefix);
-    kva_sha256_add(&h, kva_noise_line, strlen(kva_noise_line));
-    kva_sha256_end(&h, digest);
-    kva_hex(digest, sizeof digest, s->template_sha256);
+    kva_chain_hash(s->template_sha256);
     kva_task_use_layout(task, "kva1");
     task->haystack = "noise";
     task->info.domain = "tracking";
@@ -200,20 +90,20 @@ static enum kva_status vt_item(const struct kva_task *task, int idx,
     if (!p || !answers || !forbidden)
         return KVA_FAIL(err, KVA_ENOMEM, "item %d: out of memory", idx);
     kva_draft_init(&d);
-    draw_chain(&p->chain, &rng, 5, idx, 0);
-    KVA_GO(make_example(task, idx, p->chain.value, arena, &p->example, err));
+    kva_chain_draw(&p->chain, &rng, 5, idx, NULL, 0);
+    KVA_GO(kva_chain_example(task, idx, &p->chain, 1, arena, &p->example, err));
     for (int j = 0; j < NAMES; j++)
         answers[j] = forbidden[j] = p->chain.name[j];
     forbidden[NAMES] = kva_arena_printf(arena, "%d", p->chain.value);
     item->answers = answers;
     item->n_answers = NAMES;
-    item->question = kva_arena_printf(arena, question, p->chain.value);
+    item->question = kva_chain_question(&p->chain, arena);
     p->uninstructed = s->uninstructed;
     if (s->uninstructed && item->question)
-        item->question =
-            kva_arena_printf(arena, "%s%s%s", p->example, instruction, item->question);
+        item->question = kva_arena_printf(arena, "%s%s%s", p->example,
+                                          kva_chain_instruction, item->question);
     item->more_metrics = kva_task_word_match;
-    item->answer_prefix = kva_arena_printf(arena, prefix, NAMES, p->chain.value);
+    item->answer_prefix = kva_chain_prefix(&p->chain, arena);
     if (!forbidden[NAMES] || !item->question || !item->answer_prefix) {
         rc = KVA_FAIL(err, KVA_ENOMEM, "item %d: out of memory", idx);
         goto out;
@@ -252,9 +142,10 @@ static int vt_describe(const struct kva_task *task, void *gen, void *source)
     (void)source;
     bad |= json_object_set_new(gen, "dialect", json_string(task->info.dialect));
     bad |= json_object_set_new(gen, "L", json_integer(task->info.ctx));
-    bad |= json_object_set_new(gen, "example_lines", json_integer(EXAMPLE_LINES));
+    bad |=
+        json_object_set_new(gen, "example_lines", json_integer(KVA_CHAIN_EXAMPLE_LINES));
     bad |= json_object_set_new(gen, "haystack", json_string("noise"));
-    bad |= json_object_set_new(gen, "hops", json_integer(HOPS));
+    bad |= json_object_set_new(gen, "hops", json_integer(NAMES - 1));
     bad |= json_object_set_new(gen, "layout", json_string(task->layout));
     bad |= json_object_set_new(gen, "max_new_tokens",
                                json_integer(task->info.max_new_tokens));

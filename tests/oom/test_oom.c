@@ -448,6 +448,7 @@ static void every_kind_of_task_makes_an_item(void **state)
                  {"mt/passkey:turns=2@300", false},
                  {"mt/kv:turns=2@150", false},
                  {"mt/find:turns=2@100", false},
+                 {"mt/vt@500", false},
                  {"mt/many_shot:turns=2,words=6@150", false}};
     static const char record[] =
         "{\"context\":\"a b c\",\"question\":\"q? \",\"answers\":[\"x\",\"y\"],"

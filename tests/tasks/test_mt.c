@@ -4,7 +4,8 @@
 #include "tests/tasks/tasks_test.h"
 
 static const char *const tasks[] = {
-    "mt/niah@600", "mt/passkey@400", "mt/kv@400", "mt/find@400", "mt/many_shot@500",
+    "mt/niah@600", "mt/passkey@400",   "mt/kv@400",
+    "mt/find@400", "mt/many_shot@500", "mt/vt@500",
 };
 enum { N_TASKS = sizeof tasks / sizeof tasks[0] };
 
@@ -18,7 +19,9 @@ static void the_turns_of_a_context_share_every_byte_and_ask_different_things(voi
         struct kva_item it[12], other;
 
         kva_arena_init(&arena);
-        assert_int_equal(turns, strstr(tasks[k], "find") ? 6 : 5);
+        assert_int_equal(turns, strstr(tasks[k], "find") ? 6
+                                : strstr(tasks[k], "vt") ? 2
+                                                         : 5);
         for (int c = 0; c < 2; c++) {
             for (int t = 0; t < turns; t++) {
                 it[t] = item_of(task, c * turns + t, &kva_tok_ws, &arena);
@@ -350,6 +353,60 @@ static void many_shot_evidence_is_every_example_of_the_word(void **state)
     kva_task_close(task);
 }
 
+static void chains_share_no_name_and_each_question_marks_its_own(void **state)
+{
+    struct kva_task *task = open_task("mt/vt:chains=3@700");
+    struct kva_arena arena;
+
+    (void)state;
+    kva_arena_init(&arena);
+    assert_int_equal(kva_task_info(task)->turns, 3);
+    for (int i = 0; i < 6; i++) {
+        struct kva_item it = item_of(task, i, &kva_tok_ws, &arena);
+        const struct kva_span *x = span_named(&it, "X0");
+        const char *end = strstr(it.context, "\n\nMemorize"), *last = it.context;
+        char value[8], line[64];
+        int queried = 0;
+
+        assert_int_equal(x->b0, 0);
+        assert_ptr_equal(it.context + x->b1, end);
+        assert_int_equal(sscanf(it.question,
+                                "Question: Find all variables that are assigned the "
+                                "value %5s in the text above. ",
+                                value),
+                         1);
+        assert_int_equal(it.n_answers, 5);
+        for (int k = 0; k < 5; k++) { /* told in order */
+            if (k == 0)
+                snprintf(line, sizeof line, "VAR %s = %s\n", it.answers[0], value);
+            else
+                snprintf(line, sizeof line, "VAR %s = VAR %s \n", it.answers[k],
+                         it.answers[k - 1]);
+            last = strstr(last, line);
+            assert_non_null(last);
+            for (int d = 0; d < it.n_decoys; d++)
+                assert_string_not_equal(it.decoys[d], it.answers[k]);
+        }
+        assert_int_equal(it.n_decoys, 10);
+        for (int e = 0; e < 15; e++) {
+            char id[8], name[8];
+            const struct kva_span *s;
+            bool own = false;
+
+            snprintf(id, sizeof id, "E%d", e);
+            s = span_named(&it, id);
+            snprintf(name, sizeof name, "%.5s", it.context + s->b0 + 4);
+            for (int k = 0; k < 5; k++)
+                own = own || strcmp(it.answers[k], name) == 0;
+            assert_true(s->queried == own);
+            queried += own;
+        }
+        assert_int_equal(queried, 5);
+    }
+    kva_arena_release(&arena);
+    kva_task_close(task);
+}
+
 static void names_list_what_differs_and_modes_change_no_draw(void **state)
 {
     static const char *const pair[][2] = {
@@ -422,17 +479,16 @@ static void the_longest_question_fits_too(void **state)
 
     (void)state;
     for (int k = 0; k < N_TASKS; k++) {
-        struct kva_task *task = open_task(tasks[k]);
-        const struct kva_task_info *info = kva_task_info(task);
+        char text[60];
+        struct kva_task *task;
+        const struct kva_task_info *info;
         struct kva_arena arena;
         size_t most = 0;
 
+        snprintf(text, sizeof text, "%.*s@900", (int)strcspn(tasks[k], "@"), tasks[k]);
+        task = open_task(text);
+        info = kva_task_info(task);
         kva_arena_init(&arena);
-        if (strstr(tasks[k], "niah") || strstr(tasks[k], "kv")) {
-            kva_task_close(task);
-            task = open_task(strstr(tasks[k], "kv") ? "mt/kv@900" : "mt/niah@900");
-            info = kva_task_info(task);
-        }
         for (int i = 0; i < 3 * info->turns; i++) {
             struct kva_item it = item_of(task, i, &tok, &arena);
             size_t total = it.n_context + it.n_question + (size_t)it.max_new_tokens;
@@ -448,11 +504,12 @@ static void the_longest_question_fits_too(void **state)
 
 static void any_length_works_or_is_refused_at_once(void **state)
 {
-    static const char *const name[] = {"niah", "passkey", "kv", "find", "many_shot"};
-    static const int length[] = {1, 64, 128, 256, 1000000};
+    static const char *const name[] = {"niah", "passkey",   "kv",
+                                       "find", "many_shot", "vt"};
+    static const int length[] = {1, 64, 128, 512, 1000000};
 
     (void)state;
-    for (int k = 0; k < 5; k++)
+    for (int k = 0; k < 6; k++)
         for (int l = 0; l < 5; l++) {
             char text[40];
             struct kva_task *task;
@@ -474,7 +531,7 @@ static void any_length_works_or_is_refused_at_once(void **state)
                 assert_int_equal(rc, KVA_EINVALID);
                 assert_non_null(strstr(err.text, "does not fit in"));
                 assert_true(kva_now_ns() - begin < 1000000000);
-                assert_true(length[l] < 256);
+                assert_true(length[l] < 512);
             }
             assert_true(kva_now_ns() - begin < 20000000000);
             kva_arena_release(&arena);
@@ -541,6 +598,7 @@ int main(void)
         TEST(pairs_are_a_json_object_of_different_keys),
         TEST(every_question_about_a_list_has_one_answer_at_any_length),
         TEST(many_shot_evidence_is_every_example_of_the_word),
+        TEST(chains_share_no_name_and_each_question_marks_its_own),
         TEST(names_list_what_differs_and_modes_change_no_draw),
         TEST(a_conversation_leaves_room_for_all_its_turns),
         TEST(the_longest_question_fits_too),
