@@ -307,12 +307,17 @@ static struct kva_math_num binomial(struct kva_math_num n, struct kva_math_num k
     return r;
 }
 
-/* Independent of everything but the name and the point. */
-static struct kva_math_num variable(uint64_t name, int point)
+/* Independent of everything but the name and the point; complex: in every direction. */
+static struct kva_math_num variable(uint64_t name, int point, bool is_complex)
 {
+    const long double turn = 6.283185307179586477L;
     uint64_t h = kva_mix64(name + (uint64_t)point * 0x632be59bd9b4e019ULL);
+    long double size = 0.3L + 2.4L * (long double)(h >> 11) * 0x1p-53L;
+    long double angle = turn * (long double)(kva_mix64(h) >> 11) * 0x1p-53L;
 
-    return kva_math_from_complex(0.3L + 2.4L * (long double)(h >> 11) * 0x1p-53L, 0);
+    if (!is_complex)
+        return kva_math_from_complex(size, 0);
+    return kva_math_from_complex(size * (cosl(angle) + I * sinl(angle)), 0);
 }
 
 struct kva_math_num kva_math_eval(const struct kva_math_node *n, int sign, int point)
@@ -327,7 +332,7 @@ struct kva_math_num kva_math_eval(const struct kva_math_node *n, int sign, int p
     case NUMBER:
         return n->value;
     case VARIABLE:
-        return variable(n->name, point);
+        return variable(n->name, point, n->literal);
     case POWER:
         return raised(kva_math_eval(n->first, sign, point),
                       kva_math_eval(n->last, sign, point));

@@ -42,7 +42,7 @@ struct kva_math_node {
     int sign;      /* +1, -1 */
     bool pm;       /* the sign turns where lower signs are read */
     bool inverse;  /* divided by */
-    bool literal;  /* of a NUMBER: digits in the text */
+    bool literal;  /* of a NUMBER: digits in the text; of a VARIABLE: complex */
     uint64_t name; /* hash of a VARIABLE */
     struct kva_math_node *first, *last, *next;
     struct kva_math_num value; /* of a NUMBER */

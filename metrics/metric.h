@@ -138,4 +138,19 @@ double kva_stat_mean_retention(const double *x, const double *y, size_t n);
 double kva_stat_budget_at(const double *x, const double *y, size_t n, double level,
                           bool *monotone);
 
+/* ---- several samples of one problem (tasks-longbench-math.md B.3) ---- */
+
+/* avg@k: mean over problems of correct/samples, the estimate of pass@1. NaN when there is
+ * no problem, a problem has no sample or more right ones than samples. */
+double kva_stat_avg_at(const int *correct, const int *samples, size_t problems);
+/* Unbiased pass@j: mean of 1 - C(n-c, j)/C(n, j). NaN as above, and when a problem has
+ * fewer than j samples. */
+double kva_stat_pass_at(const int *correct, const int *samples, size_t problems, int j);
+/* maj@k: *winner is the first sample of the most frequent class of answers (equality of
+ * math500), ties to the class that appears first; *votes its size. Samples without an
+ * answer do not vote; -1 and 0: none has one. The problem's maj@k is the winner's score.
+ * output[i] holds n[i] bytes. */
+enum kva_status kva_stat_majority(const char *const *output, const size_t *n, int k,
+                                  int *winner, int *votes, struct kva_error *err);
+
 #endif

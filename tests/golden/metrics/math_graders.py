@@ -12,6 +12,7 @@ grader and, for pairs that are harmless rewritings, the rewriting's name.
 No package's code is copied; the graders are imported and called.
 """
 
+import ast
 import importlib.util
 import json
 import logging
@@ -114,13 +115,23 @@ REWRITINGS = {
     "union order": union_swapped,
     "plus minus": plus_minus,
     "base braces": lambda g: re.sub(r"_(\d)$", r"_{\1}", g),
-    "dollars": lambda g: f"${g}$",
-    "point": lambda g: g + ".",
     "no assignment": lambda g: re.sub(r"^[xy] ?(=|\\in) ?", "", g),
     "leading zero": lambda g: re.sub(r"^\.", "0.", g),
     "trailing zero": lambda g: g + (".0" if re.fullmatch(r"-?\d+", g) else
                                     "0" if re.fullmatch(r"\d*\.\d+", g) else ""),
 }
+
+
+def own_pairs():
+    """SAME(prediction, gold) and DIFFER(..) of the grader's own tests."""
+    source = open(f"{HERE}/../../metrics/test_math_equal.c").read()
+    text = r'((?:"(?:[^"\\]|\\.)*"\s*)+)'
+    for kind, *args in re.findall(rf"(SAME|DIFFER)\(\s*{text},\s*{text}\);", source):
+        pred, gold = (
+            b"".join(ast.literal_eval("b" + part) for part in
+                     re.findall(r'"(?:[^"\\]|\\.)*"', a)).decode()
+            for a in args)
+        yield {"gold": gold, "pred": pred, "equal": kind == "SAME", "from": "own"}
 
 
 def pairs():
@@ -132,9 +143,9 @@ def pairs():
         yield {"gold": g, "pred": g, "equal": True, "from": "self"}
     for g in golds:
         for name, f in REWRITINGS.items():
-            integer = re.fullmatch(r"-?\d+", g)
-            if f(g) != g and not (integer and name in ("dollars", "point") and len(g) > 2):
+            if f(g) != g:
                 yield {"gold": g, "pred": f(g), "equal": True, "from": name}
+    yield from own_pairs()
 
 
 def main():
