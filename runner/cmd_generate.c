@@ -2,6 +2,7 @@
 /* cmd_generate.c - `kvaudit generate TASK`: samples as JSON lines, with or without a
  * model. */
 #include "runner/commands.h"
+#include "runner/data_args.h"
 #include "runner/plan.h"
 
 #include <errno.h>
@@ -11,7 +12,8 @@
 
 static struct {
     int n, ctx, seed, first, max_new;
-    const char *tokenizer, *tokens, *words, *haystack, *dialect, *out;
+    const char *tokenizer, *tokens, *words, *haystack, *dialect, *profile, *out;
+    struct kva_opt_list data;
 } opt = {.n = 1, .seed = 42};
 
 const struct kva_opt *kva_cmd_generate_options(void)
@@ -36,6 +38,12 @@ const struct kva_opt *kva_cmd_generate_options(void)
          "filler text instead of the task's own", 0, 0},
         {"dialect", 0, KVA_OPT_STR, &opt.dialect, "NAME",
          "generator dialect (default kva1)", 0, 0},
+        {"profile", 0, KVA_OPT_STR, &opt.profile, "NAME",
+         "whose prompt: kvpress, official, criticalkv, ... (default the task's own)", 0,
+         0},
+        {"data", 0, KVA_OPT_LIST, &opt.data, "NAME=PATH",
+         "where a data set of yours is (squad, longbench, math500, ...); repeatable", 0,
+         0},
         {"max-new-tokens", 0, KVA_OPT_INT, &opt.max_new, "N",
          "answer length instead of the task's own", 1, 1 << 20},
         {"out", 'o', KVA_OPT_STR, &opt.out, "FILE",
@@ -141,6 +149,7 @@ static enum kva_status generate(const char *name, struct kva_error *err)
                                   .words = opt.words,
                                   .haystack = opt.haystack,
                                   .dialect = opt.dialect,
+                                  .profile = opt.profile,
                                   .max_new_tokens = opt.max_new,
                                   .base_dir = "."};
     const char *by = opt.tokenizer ? opt.tokenizer : opt.tokens ? opt.tokens : "ws";
@@ -151,11 +160,14 @@ static enum kva_status generate(const char *name, struct kva_error *err)
     struct kva_tok_model tm;
     FILE *to = stdout;
     char text[512];
+    struct kva_arena arena;
     enum kva_status rc;
 
+    kva_arena_init(&arena);
     if (snprintf(text, sizeof text, opt.ctx ? "%s@%d" : "%s", name, opt.ctx) >=
         (int)sizeof text)
         return KVA_FAIL(err, KVA_EINVALID, "the task's name is too long");
+    KVA_GO(kva_data_args(&opt.data, &arena, &topts.data, &topts.n_data, err));
     KVA_GO(kva_task_open(text, &topts, &task, err));
     if (by_model) {
         KVA_GO(open_model(by, &counter, err));
@@ -183,6 +195,7 @@ out:
         kva_model_close(counter);
     if (feeder)
         kva_model_close(feeder);
+    kva_arena_release(&arena);
     return rc;
 }
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "runner/commands.h"
+#include "runner/data_args.h"
 #include "runner/env_row.h"
 #include "runner/plan.h"
 #include "runner/pool.h"
@@ -21,7 +22,7 @@
 
 static struct {
     int dry_run, limit, jobs, threads, wave, chunk, trace_kept, prompts;
-    struct kva_opt_list only, set;
+    struct kva_opt_list only, set, data;
     const char *progress, *label;
 } opt;
 
@@ -34,6 +35,8 @@ const struct kva_opt *kva_cmd_run_options(void)
          "only cells that match (model, method, task, budget, ...); repeatable", 0, 0},
         {"set", 0, KVA_OPT_LIST, &opt.set, "KEY=VALUE",
          "override a key of the suite, such as defaults.n=10; repeatable", 0, 0},
+        {"data", 0, KVA_OPT_LIST, &opt.data, "NAME=PATH",
+         "where a data set of yours is, over the suite's \"data\"; repeatable", 0, 0},
         {"limit", 0, KVA_OPT_INT, &opt.limit, "N", "at most N samples a cell", 1,
          1000000},
         {"jobs", 'j', KVA_OPT_INT, &opt.jobs, "N",
@@ -445,13 +448,18 @@ static enum kva_status load_suite(const char *path, struct kva_suite *s,
                                .n_only = opt.only.n,
                                .limit = opt.limit};
     struct kva_buf report;
+    struct kva_arena arena;
     enum kva_status rc;
 
     kva_buf_init(&report, 0);
-    rc = kva_suite_load(path, &o, s, &report, err);
+    kva_arena_init(&arena);
+    rc = kva_data_args(&opt.data, &arena, &o.data, &o.n_data, err);
+    if (rc == KVA_OK)
+        rc = kva_suite_load(path, &o, s, &report, err);
     if (report.len > 0)
         fputs(report.data, stderr);
     kva_buf_release(&report);
+    kva_arena_release(&arena);
     return rc;
 }
 

@@ -67,8 +67,10 @@ struct kva_suite_opts {
     const char *const *set;
     int n_set; /* "defaults.n=10", "methods=keydiff" */
     const char *const *only;
-    int n_only; /* "model=smol*,method=snap*" */
-    int limit;  /* 0: none */
+    int n_only;                       /* "model=smol*,method=snap*" */
+    int limit;                        /* 0: none */
+    const struct kva_task_data *data; /* over the file's "data"; absolute paths */
+    int n_data;
 };
 /* All errors of the file are written to `report` (one line each, FILE:LINE:COL: POINTER:
  * message), then KVA_EINVALID. */

@@ -278,7 +278,8 @@ static void read_method(struct sx *x, json_t *v, const char *ptr)
     x->n_methods++;
 }
 
-/* One task at one length. The task is opened to find errors in it, then closed. */
+/* One task at one length. The task is opened to find errors in it, then closed. A data
+ * file that is not there is no error of the suite: whoever plans will miss it. */
 static void add_task(struct sx *x, const char *id, const struct kva_suite_task *like,
                      const char *ptr)
 {
@@ -297,7 +298,7 @@ static void add_task(struct sx *x, const char *id, const struct kva_suite_task *
     rc = kva_task_open(id, &t->opts, &opened, &err);
     if (rc == KVA_OK)
         kva_task_close(opened);
-    else
+    else if (rc != KVA_EIO)
         kva_sx_bad_because(x, ptr, &err);
     x->s->n_tasks++;
 }
@@ -320,6 +321,8 @@ static void read_task(struct sx *x, json_t *v, const char *ptr)
     t.opts.max_new_tokens = x->max_new_tokens;
     t.opts.base_dir = kva_sx_str(x, x->dir);
     t.opts.profile = x->profile;
+    t.opts.data = x->data;
+    t.opts.n_data = x->n_data;
     if (json_is_string(v)) {
         add_task(x, json_string_value(v), &t, ptr);
         return;
@@ -506,12 +509,52 @@ static void read_defaults(struct sx *x)
     x->def.perf = (int)kva_sx_int(x, x->root, "", "perf", 0, 1 << 24, x->def.perf);
 }
 
+/* "data": {"squad": "PATH"}, paths relative to the suite file; --data has the last word
+ * and becomes part of the suite's text. */
+static void read_data(struct sx *x)
+{
+    json_t *o = json_object_get(x->root, "data"), *v;
+    const char *name;
+    int n = 0;
+
+    if (o == NULL && x->opts->n_data > 0) {
+        o = json_object();
+        json_object_set_new(x->root, "data", o);
+    }
+    if (o != NULL && !json_is_object(o)) {
+        kva_sx_bad(x, "/data", false, "must be an object, not %s", kva_sx_type(o));
+        return;
+    }
+    for (int i = 0; i < x->opts->n_data; i++)
+        json_object_set_new(o, x->opts->data[i].name, json_string(x->opts->data[i].path));
+    if (o == NULL)
+        return;
+    kva_sx_keys(x, o, "/data", kva_task_data_names);
+    x->data = kva_sx_alloc(x, json_object_size(o), sizeof *x->data);
+    json_object_foreach(o, name, v)
+    {
+        char ptr[SX_PTR];
+
+        if (name[0] == '/' && name[1] == '/')
+            continue;
+        kva_sx_join(ptr, "/data", name);
+        if (!json_is_string(v) || json_string_length(v) == 0)
+            kva_sx_bad(x, ptr, false, "must be the path of a file or directory, not %s",
+                       json_is_string(v) ? "an empty string" : kva_sx_type(v));
+        else if (!x->nomem)
+            x->data[n++] = (struct kva_task_data){kva_sx_str(x, name),
+                                                  kva_sx_str(x, json_string_value(v))};
+    }
+    x->n_data = n;
+}
+
 static void read_top(struct sx *x)
 {
     static const char *const keys[] = {
-        "schema",    "name",    "label",      "defaults", "models",    "methods", "tasks",
-        "budgets",   "matrix",  "exclude",    "include",  "overrides", "dense",   "blind",
-        "schedules", "enforce", "visibility", "numerics", "kv",        "perf",    NULL};
+        "schema", "name",    "label",     "defaults", "models",     "methods",
+        "tasks",  "budgets", "matrix",    "exclude",  "include",    "overrides",
+        "dense",  "blind",   "schedules", "enforce",  "visibility", "numerics",
+        "kv",     "perf",    "data",      NULL};
     static const char *const enforce[] = {"physical", "mask", NULL};
     static const char *const enforce_later[] = {"fakekey", "padded", "union", "qhead",
                                                 NULL};
@@ -536,6 +579,7 @@ static void read_top(struct sx *x)
     x->numerics = read_axis(x, "numerics", "f32", numerics, numerics_later);
     x->kv = read_axis(x, "kv", "f16", kv, none);
     read_defaults(x);
+    read_data(x);
 }
 
 /* ---- entry

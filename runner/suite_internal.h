@@ -67,6 +67,8 @@ struct sx {
     struct sx_set def;
     int max_new_tokens;
     char *profile, *dialect, *haystack, *words;
+    struct kva_task_data *data; /* in the suite's arena */
+    int n_data;
     struct sx_method *methods;
     int n_methods;
     struct sx_budget *budgets;

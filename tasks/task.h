@@ -99,6 +99,8 @@ struct kva_item {
     size_t n_context_ids, n_question_ids;
 };
 
+/* Names that data sets of the user can have. NULL-terminated. */
+extern const char *const kva_task_data_names[];
 /* A data file or directory of the user, by the name a task asks for: "squad", "hotpot",
  * "essays", "longbench", "longbench_v2", "math500", "aime25", "gsm8k". */
 struct kva_task_data {
