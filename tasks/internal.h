@@ -76,6 +76,10 @@ struct kva_essay {
 enum kva_status kva_essay_open(struct kva_essay *essay, const char *haystack,
                                const struct kva_task_opts *opts, struct kva_error *err);
 void kva_essay_release(struct kva_essay *essay);
+/* Its text as it is in the file; *bytes may point into *own (the caller's). */
+enum kva_status kva_essay_load(const char *haystack, const struct kva_task_opts *opts,
+                               struct kva_buf *own, const char **bytes, size_t *n,
+                               char sha256[65], struct kva_error *err);
 extern const char kva_embedded_essay[]; /* twelve sentences of our own */
 extern const char kva_noise_line[];
 
@@ -238,6 +242,7 @@ struct kva_family {
 extern const struct kva_family kva_family_niah, kva_family_vt, kva_family_jsonl;
 extern const struct kva_family kva_family_cwe, kva_family_fwe, kva_family_qa,
     kva_family_qa_synth;
+extern const struct kva_family kva_family_official; /* dialects r2024, r2025 of ruler */
 extern const struct kva_family kva_family_grid, kva_family_mt_needles, kva_family_mt_kv,
     kva_family_mt_find, kva_family_mt_many_shot, kva_family_mt_vt, kva_family_scbench;
 extern const struct kva_family kva_family_longbench, kva_family_longbench_v2,

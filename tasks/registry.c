@@ -165,18 +165,39 @@ enum kva_status kva_task_bad_param(const struct kva_task_request *req, const cha
 
 static enum kva_status check_opts(const struct kva_task_opts *o, struct kva_error *err)
 {
-    if (o->dialect && strcmp(o->dialect, "kva1") != 0) {
-        if (strcmp(o->dialect, "r2024") == 0 || strcmp(o->dialect, "r2025") == 0)
-            return KVA_FAIL(err, KVA_EINVALID, "dialect %s is not built yet", o->dialect);
-        return KVA_FAIL(err, KVA_EINVALID, "unknown dialect \"%s\" (known: kva1)",
-                        o->dialect);
-    }
     if (o->seed > INT64_MAX)
         return KVA_FAIL(err, KVA_EINVALID, "seed %llu is above 2^63 - 1",
                         (unsigned long long)o->seed);
     if (o->max_new_tokens < 0)
         return KVA_FAIL(err, KVA_EINVALID, "max_new_tokens %d is negative",
                         o->max_new_tokens);
+    return KVA_OK;
+}
+
+/* The family of a task under a dialect: RULER's official ones have their own. */
+static enum kva_status set_family(struct kva_task *task,
+                                  const struct kva_task_request *req, size_t index,
+                                  struct kva_error *err)
+{
+    static const char *const dialects[] = {"kva1", "r2024", "r2025", NULL};
+    const char *want = req->opts->dialect;
+    int i = 0;
+
+    task->family = families[index];
+    if (!want)
+        return KVA_OK;
+    while (dialects[i] && strcmp(dialects[i], want) != 0)
+        i++;
+    if (!dialects[i])
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "unknown dialect \"%s\" (known: kva1, r2024, r2025)", want);
+    if (i == 0)
+        return KVA_OK;
+    if (strcmp(req->desc->suite, "ruler") != 0)
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "task \"%s\": dialect %s is one of the suite ruler", req->text,
+                        want);
+    task->family = &kva_family_official;
     return KVA_OK;
 }
 
@@ -249,7 +270,6 @@ enum kva_status kva_task_open(const char *text, const struct kva_task_opts *opts
         goto out;
     }
     task->desc = req.desc;
-    task->family = families[index];
     task->seed = req.opts->seed;
     task->info = (struct kva_task_info){
         .suite = req.desc->suite,
@@ -261,6 +281,7 @@ enum kva_status kva_task_open(const char *text, const struct kva_task_opts *opts
         .max_new_tokens = req.opts->max_new_tokens ? req.opts->max_new_tokens
                                                    : req.desc->max_new_tokens,
     };
+    KVA_GO(set_family(task, &req, index, err));
     KVA_GO(set_profile(task, &req, err));
     KVA_GO(task->family->open(task, &req, err));
     KVA_GO(make_label(task, err));

@@ -159,6 +159,28 @@ out:
     return rc;
 }
 
+enum kva_status kva_essay_load(const char *haystack, const struct kva_task_opts *opts,
+                               struct kva_buf *own, const char **bytes, size_t *n,
+                               char sha256[65], struct kva_error *err)
+{
+    uint8_t digest[32];
+
+    if (strcmp(haystack, "essays") == 0) {
+        KVA_TRY(user_essay(opts, own, sha256, err));
+        *bytes = own->data;
+        *n = own->len;
+        return KVA_OK;
+    }
+    if (strcmp(haystack, "embedded") != 0)
+        return kva_carried_load(opts->data_dir, "emerson_essays.txt", own, bytes, n,
+                                sha256, err);
+    *bytes = kva_embedded_essay;
+    *n = strlen(kva_embedded_essay);
+    kva_sha256_of(*bytes, *n, digest);
+    kva_hex(digest, sizeof digest, sha256);
+    return KVA_OK;
+}
+
 enum kva_status kva_essay_open(struct kva_essay *essay, const char *haystack,
                                const struct kva_task_opts *opts, struct kva_error *err)
 {
@@ -167,25 +189,10 @@ enum kva_status kva_essay_open(struct kva_essay *essay, const char *haystack,
     size_t n;
     enum kva_status rc;
 
-    *essay = (struct kva_essay){0};
+    *essay = (struct kva_essay){.repeats = strcmp(haystack, "embedded") == 0};
     kva_buf_init(&own, 0);
     kva_buf_init(&essay->text, 0);
-    if (strcmp(haystack, "embedded") == 0) {
-        uint8_t digest[32];
-
-        bytes = kva_embedded_essay;
-        n = strlen(kva_embedded_essay);
-        essay->repeats = true;
-        kva_sha256_of(bytes, n, digest);
-        kva_hex(digest, sizeof digest, essay->sha256);
-    } else if (strcmp(haystack, "essays") == 0) {
-        KVA_GO(user_essay(opts, &own, essay->sha256, err));
-        bytes = own.data;
-        n = own.len;
-    } else {
-        KVA_GO(kva_carried_load(opts->data_dir, "emerson_essays.txt", &own, &bytes, &n,
-                                essay->sha256, err));
-    }
+    KVA_GO(kva_essay_load(haystack, opts, &own, &bytes, &n, essay->sha256, err));
     kva_squeeze(bytes, n, &essay->text);
     KVA_GO(kva_buf_status(&essay->text, err));
     KVA_GO(kva_split_sentences(essay->text.data, essay->text.len, &essay->sentence,
