@@ -12,30 +12,28 @@ official: the steps of LongBench's pred.py (prompt, middle cut with the tokenize
 kvpress:  KVPressTextGenerationPipeline.preprocess on our context, question and answer prefix decodes to the
           same texts as the ids we feed, chat template split included.
 
-Output: see compare.txt.
+Output: compare.txt. Where ids differ, white space before a digit is cut otherwise: transformers' reading of a
+GGUF file has no step that sets digits apart first, which the model's own tokenizer (pre `smollm`) has. The
+decoded texts are equal. The two prompts cut to 3,500 tokens that differ were counted with such ids.
 """
 import json
 import os
 import subprocess
 import sys
-import tempfile
+from importlib.metadata import version
 
-import kvpress
 import transformers
 from kvpress.pipeline import KVPressTextGenerationPipeline
 from transformers import AutoTokenizer
 
 kvaudit, model, data = sys.argv[1:4]
 prompts = json.load(open(os.path.join(data, "prompts.json"), encoding="utf-8"))
-cache = tempfile.mkdtemp()
-os.makedirs(os.path.join(cache, "data"))
-os.symlink(os.path.abspath(data), os.path.join(cache, "data", "longbench"))
 tok = AutoTokenizer.from_pretrained(os.path.dirname(model), gguf_file=os.path.basename(model))
 
 
 def generate(task, *more):
-    out = subprocess.run([kvaudit, "generate", task, "-n", "3", "--tokenizer", model, *more],
-                         env=dict(os.environ, KVAUDIT_CACHE=cache), stdout=subprocess.PIPE, text=True)
+    out = subprocess.run([kvaudit, "generate", task, "-n", "3", "--data", "longbench=" + data, *more],
+                         stdout=subprocess.PIPE, text=True)
     return [json.loads(line) for line in out.stdout.splitlines()]
 
 
@@ -49,13 +47,12 @@ def official_prompt(name, record, limit):
     return tok.decode(ids[:half], **how) + tok.decode(ids[-half:], **how), True
 
 
-print(f"transformers {transformers.__version__}, kvpress {kvpress.__version__ if hasattr(kvpress, '__version__') else '?'}, "
-      f"{os.path.basename(model)}")
+print(f"transformers {transformers.__version__}, kvpress {version('kvpress')}, {os.path.basename(model)}")
 for limit in (3500, 1201):
     same = cut = n = 0
     for name in prompts:
         records = [json.loads(line) for line in open(os.path.join(data, name + ".jsonl"), encoding="utf-8")]
-        for item in generate(f"longbench/{name}@{limit}"):
+        for item in generate(f"longbench/{name}@{limit}", "--tokenizer", model):
             want, was_cut = official_prompt(name, records[item["idx"]], limit)
             got = item["context"] + item["question"] + item["answer_prefix"]
             n, cut, same = n + 1, cut + was_cut, same + (want == got)
@@ -70,7 +67,7 @@ class Self:
 
 same = same_ids = n = 0
 for name in prompts:
-    for item in generate(f"longbench/{name}", "--profile", "kvpress", "--ids", model):
+    for item in generate(f"longbench/{name}", "--profile", "kvpress", "--tokens", model):
         d = KVPressTextGenerationPipeline.preprocess(Self, item["context"], [item["question"]],
                                                      item["answer_prefix"], 10**9)
         theirs = [d["context_ids"][0].tolist(), d["questions_ids"][0][0].tolist()]
