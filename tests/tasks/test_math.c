@@ -68,8 +68,8 @@ static void each_profile_has_its_prompt_byte_for_byte(void **state)
                             "\"subject\":\"Algebra\"}");
         assert_string_equal(it.metric, "math500");
         assert_string_equal(it.more_metrics[0], "math500_boxed");
-        for (int m = 0; it.more_metrics[m]; m++)
-            assert_non_null(kva_metric_find(it.more_metrics[m]));
+        assert_string_equal(it.more_metrics[3], "math500_hendrycks");
+        assert_null(it.more_metrics[4]);
         assert_int_equal(it.max_total, 8192);
         assert_false(it.loop_guard);
         assert_true(it.n_context > 0 && it.n_question > 0);
@@ -111,6 +111,9 @@ static void parameters_are_part_of_the_name_where_they_differ(void **state)
         assert_int_equal(kva_task_info(task)->ctx, 0);
         assert_int_equal(it.max_total, row[i].max_total);
         assert_int_equal(it.loop_guard, row[i].guard);
+        for (int m = 0; it.more_metrics && it.more_metrics[m]; m++)
+            assert_non_null(kva_metric_find(it.more_metrics[m]));
+        assert_int_equal(it.more_metrics != NULL, strstr(row[i].text, "gsm8k") == NULL);
         assert_int_equal(it.max_new_tokens, row[i].max_total ? 8192 : 32768);
         assert_string_equal(kva_task_info(task)->profile, "boxed");
         kva_task_close(task);
