@@ -753,7 +753,7 @@ static struct kva_math_node *atom(struct parser *ps)
         n = command_atom(ps);
     else if (is_letter(c))
         n = letter_atom(ps);
-    else if (c == '|' && ps->bars == 0)
+    else if (c == '|') /* an operand is due: it opens */
         n = absolute(ps);
     ps->depth--;
     return n;

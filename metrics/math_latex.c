@@ -157,7 +157,7 @@ static struct kva_math_node *node_new(struct parser *ps, enum kva_math_op op)
 {
     struct kva_math_node *n = kva_math_alloc(ps->m, 1, sizeof *n);
 
-    ps->m->work -= 16;
+    ps->m->work -= op == POWER || op == FUNCTION || op == ROOT ? 400 : 16;
     if (n) {
         n->op = op;
         n->sign = 1;

@@ -144,11 +144,11 @@ static struct kva_math_span minerva_answer(struct kva_math_span t, enum kva_math
     const size_t n_begin = sizeof begin - 1, n_end = sizeof end - 1;
 
     for (size_t i = 0; t.n >= n_begin && i <= t.n - n_begin; i++) {
-        size_t from = i + n_begin;
+        size_t from = i + n_begin, k = from;
 
         if (t.s[i] != 'F' || memcmp(t.s + i, begin, n_begin) != 0)
             continue;
-        for (size_t k = from; k < t.n && t.s[k] != '\n'; k++) {
+        for (; k < t.n && t.s[k] != '\n'; k++) {
             /* what the harness adds may complete the phrase: "is 5. " + "I hope .." */
             size_t left = t.n - k - 1 < n_end ? t.n - k - 1 : n_end, cut = k;
 
@@ -160,6 +160,7 @@ static struct kva_math_span minerva_answer(struct kva_math_span t, enum kva_math
             *how = KVA_MATH_PHRASE;
             return kva_math_trim((struct kva_math_span){t.s + from, cut - from});
         }
+        i = k - 1; /* nor can a later one on this line */
     }
     return harness_box(t, how);
 }
