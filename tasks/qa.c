@@ -260,6 +260,7 @@ enum kva_status kva_qa_item(const struct kva_task *task, struct kva_qa_plan *p,
                            .build = build,
                            .ctx = p};
     KVA_GO(kva_fit_draft(&fit, tok, &d, err));
+    p->n_used = fit.n_units;
     rc = add_spans(task, p, forbidden, n_forbidden, tok, &fit, &d, arena, item, err);
 out:
     free(p->doc);

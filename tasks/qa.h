@@ -27,6 +27,7 @@ struct kva_qa_plan {
     void *ctx;
     size_t n_others;
     bool uninstructed;
+    size_t n_used; /* out: others in the context */
     /* ---- kept by qa.c ---- */
     struct kva_rng rng; /* in: "...|hay", one key for every other document */
     struct kva_qa_doc {

@@ -224,18 +224,14 @@ static enum kva_status synth_item(const struct kva_task *task, int idx,
         goto out;
     }
     KVA_GO(kva_qa_item(task, p, query, texts, 3, tok, arena, item, err));
-    decoys = kva_arena_alloc(arena, m.n_decoys + 1, sizeof *decoys);
+    decoys = kva_arena_alloc(arena, p->n_used, sizeof *decoys);
     if (!decoys) {
         rc = no_memory(err);
         goto out;
     }
-    /* more records may have been tried than there was room for */
-    for (size_t i = 0; i < m.n_decoys; i++) {
-        if (!strstr(item->context, m.decoy[i]))
-            break;
-        decoys[item->n_decoys++] = m.decoy[i];
-    }
+    memcpy(decoys, m.decoy, p->n_used * sizeof *decoys);
     item->decoys = decoys;
+    item->n_decoys = (int)p->n_used;
 out:
     kva_text_set_release(&m.seen);
     free((void *)m.decoy);
