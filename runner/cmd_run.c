@@ -19,9 +19,10 @@
 #include "runner/plan.h"
 #include "runner/pool.h"
 #include "runner/progress.h"
+#include "runner/watch.h"
 
 static struct {
-    int dry_run, limit, jobs, threads, wave, chunk, trace_kept, prompts;
+    int dry_run, keep_going, limit, jobs, threads, wave, chunk, trace_kept, prompts;
     struct kva_opt_list only, set, data;
     const char *progress, *label;
 } opt;
@@ -39,6 +40,8 @@ const struct kva_opt *kva_cmd_run_options(void)
          "where a data set of yours is, over the suite's \"data\"; repeatable", 0, 0},
         {"limit", 0, KVA_OPT_INT, &opt.limit, "N", "at most N samples a cell", 1,
          1000000},
+        {"keep-going", 0, KVA_OPT_FLAG, &opt.keep_going, NULL,
+         "go on with a model that is at its guess floor in every task", 0, 0},
         {"jobs", 'j', KVA_OPT_INT, &opt.jobs, "N",
          "worker processes (default $KVAUDIT_JOBS, else one a core)", 1, 64},
         {"threads", 0, KVA_OPT_INT, &opt.threads, "N",
@@ -66,6 +69,8 @@ struct writer {
     int64_t **sample_id; /* [unit][question] */
     struct kva_progress *progress;
     int64_t ok, failed, truncated, perf, stored, rows;
+    struct kva_watch *watch;
+    bool *stopped; /* [models] units were left out because the model is at its floor */
     int broken;    /* outcomes under physical whose audit failed */
     bool alone;    /* in the second phase: perf jobs */
     int conflicts; /* cells that said other tokens alone */
@@ -226,6 +231,8 @@ static enum kva_status on_results(void *ctx, const struct kva_result *r, int n,
     if (k > 0)
         KVA_GO(store(w, o, k, n == 1 && r[0].perf, &stored, err));
     w->stored += stored;
+    for (int i = 0; i < n; i++)
+        KVA_GO(kva_watch_add(w->watch, &r[i], err));
     for (int i = 0; i < n; i++) {
         count(w, &r[i], r[i].perf);
         kva_progress_outcome(w->progress, r[i].status, w->plan->cells[r[i].cell].slug,
@@ -255,6 +262,17 @@ static enum kva_status on_unit(void *ctx, int unit, int64_t ns, int64_t rows,
                                 w->plan->tasks[u->task].task_id, u->idx[0], n_results,
                                 kva_task_info(w->plan->tasks[u->task].task)->ctx,
                                 (int)rows, ns, err);
+}
+
+static bool on_skip(void *ctx, int unit)
+{
+    struct writer *w = ctx;
+    int model = w->plan->units[unit].model;
+
+    if (opt.keep_going || opt.limit > 0 || !kva_watch_shut(w->watch, model))
+        return false;
+    w->stopped[model] = true;
+    return true;
 }
 
 static void on_tick(void *ctx)
@@ -357,6 +375,7 @@ static enum kva_status measure(struct writer *w, int jobs, struct kva_error *err
                                  .sample = on_sample,
                                  .results = on_results,
                                  .unit_done = on_unit,
+                                 .skip = on_skip,
                                  .tick = on_tick};
 
     if (any_job(w->plan, false))
@@ -379,6 +398,33 @@ static void tell(const struct kva_plan_verdict *v, int conflicts)
     if (conflicts > 0)
         fprintf(stderr, "kvaudit: %d cells said other tokens alone than in their wave\n",
                 conflicts);
+}
+
+/* What looks wrong with the sweep as a whole. Costs no exit code but that of what was
+ * left out. */
+static void tell_watch(struct kva_plan *plan, struct kva_db *db, const bool *stopped)
+{
+    struct kva_error why = {0};
+    struct kva_buf text;
+    enum kva_status rc = KVA_OK;
+
+    kva_buf_init(&text, 0);
+    for (int m = 0; stopped != NULL && m < plan->n_models && rc == KVA_OK; m++)
+        if (stopped[m])
+            rc = kva_watch_tell_shut(plan, db, m, &text, &why);
+    if (text.len > 0)
+        fprintf(stderr, "kvaudit: %s", text.data);
+    text.len = 0;
+    if (rc == KVA_OK && !kva_common.quiet)
+        rc = kva_watch_summary(plan, db, &text, &why);
+    for (char *line = text.len > 0 ? text.data : NULL, *end;
+         line != NULL && *line != '\0'; line = end + 1) {
+        end = strchr(line, '\n');
+        fprintf(stderr, "kvaudit: note: %.*s\n", (int)(end - line), line);
+    }
+    if (rc != KVA_OK)
+        fprintf(stderr, "kvaudit: %s\n", why.text);
+    kva_buf_release(&text);
 }
 
 /* What the database says of the suite after the run, not only what this call saw. */
@@ -431,6 +477,8 @@ static int finish(struct writer *w, enum kva_status rc, const struct kva_error *
     if (w->first_error[0] != '\0')
         fprintf(stderr, "kvaudit: first failure: %s\n", w->first_error);
     tell(&v, w->conflicts);
+    if (rc == KVA_OK)
+        tell_watch(w->plan, w->db, w->stopped);
     if (rc == KVA_EINTERRUPTED)
         fprintf(stderr, "kvaudit: interrupted; `kvaudit run %s --db %s` resumes\n", suite,
                 kva_db_path(w->db));
@@ -497,6 +545,7 @@ static int run_plan(struct kva_suite *suite, struct kva_plan *plan, struct kva_d
         if (kva_plan_verdict(plan, db, &v, &err) != KVA_OK)
             return kva_command_fail(&err);
         tell(&v, 0);
+        tell_watch(plan, db, NULL);
         code = exit_of(&v, 0);
         if (kva_common.json)
             printf("{\"schema\": \"kvaudit.run/1\", \"status\": \"done\", \"ok\": 0, "
@@ -518,12 +567,19 @@ static int run_plan(struct kva_suite *suite, struct kva_plan *plan, struct kva_d
     }
     rc = kva_plan_write(plan, db, w.run_id, &err);
     if (rc == KVA_OK)
+        rc = kva_watch_new(plan, db, &w.watch, &err);
+    w.stopped = kva_calloc((size_t)plan->n_models + 1, sizeof *w.stopped);
+    if (rc == KVA_OK && w.stopped == NULL)
+        rc = KVA_FAIL(&err, KVA_ENOMEM, "%d models", plan->n_models);
+    if (rc == KVA_OK)
         rc = measure(&w, jobs, &err);
     code = finish(&w, rc, &err, (double)(kva_now_ns() - t0) / 1e9, path);
 out:
     for (int u = 0; w.sample_id != NULL && u < plan->n_units; u++)
         free(w.sample_id[u]);
     free(w.sample_id);
+    free(w.stopped);
+    kva_watch_free(w.watch);
     kva_progress_free(w.progress);
     return code;
 }

@@ -212,7 +212,9 @@ static void hang_up(struct worker *w)
 /* Hands the worker its next unit, or hangs up so that it ends. */
 static void feed(struct pool *p, struct worker *w)
 {
-    while (p->next < p->plan->n_units && jobs_of(p, p->next) == 0)
+    while (p->next < p->plan->n_units &&
+           (jobs_of(p, p->next) == 0 ||
+            (p->ev->skip != NULL && p->ev->skip(p->ev->ctx, p->next))))
         p->next++;
     if (*p->stop != 0 || p->next >= p->plan->n_units) {
         hang_up(w);
