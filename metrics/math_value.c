@@ -508,11 +508,13 @@ static bool is_names(const struct kva_math_value *v)
     return true;
 }
 
-/* AB, PQR: up to three capital letters are the name of a length or an angle. */
+/* AB, PQR, \angle PQR: up to three capital letters name a length or an angle. */
 static bool is_capitals(struct kva_math_span t)
 {
     size_t n = 0;
 
+    if (starts(t, "\\angle"))
+        t = kva_math_behind(t, 6);
     for (size_t i = 0; i < t.n; i++) {
         if (t.s[i] != ' ' && !is_upper(t.s[i]))
             return false;

@@ -327,6 +327,7 @@ static void equations_may_be_rearranged(void **state)
     SAME("\\theta = 5", "5");
     SAME("\\text{Area} = 5", "5");
     SAME("a_1 = 5", "5");
+    SAME("\\angle ABC = 5^\\circ", "5");
     SAME("x = y = 5", "5");
     DIFFER("y=5", "x=5");
     DIFFER("5x - 7y + 11z - 4 = 0", "5x - 7y + 11z + 4 = 0");
