@@ -25,5 +25,6 @@ const struct kva_allocator kva_alloc_uniform = {
     .summary = "the same number of entries in every KV head",
     .source = "common to published methods without an allocator",
     .version = 1,
+    .even = true,
     .allocate = allocate,
 };

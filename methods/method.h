@@ -256,11 +256,14 @@ struct kva_wrapper {
      */
     enum kva_status (*pick)(const struct kva_params *, const struct kva_pick *,
                             int32_t *rank, struct kva_error *err);
-    /* The same for a whole layer at once (same_positions): pick[kv_heads] have equal n
-     * and positions, else KVA_EUNSUPPORTED; rank[h][b]. NULL: per head. */
+    /* The same for a whole layer at once (same_positions); rank[h][b]. NULL: per head. */
     enum kva_status (*pick_layer)(const struct kva_params *, const struct kva_pick *pick,
                                   int kv_heads, int32_t *const *rank,
                                   struct kva_error *err);
+    /* Published forms that miss their budget: what the KV heads of a layer really keep,
+     * b[kv_heads], between lead + tail and n. NULL: the budget, exactly. */
+    enum kva_status (*resize)(const struct kva_params *, const struct kva_pick *pick,
+                              int kv_heads, int *b, struct kva_error *err);
 };
 
 struct kva_alloc_in {
@@ -274,6 +277,7 @@ struct kva_alloc_in {
 struct kva_allocator {
     const char *name, *summary, *source;
     int version;
+    bool even; /* KV heads of a layer get the same, but for a remainder of one */
     bool compares_heads;  /* positional scorers are refused */
     bool compares_layers; /* needs comparable scores, or its parameter norm other than
                              none */
@@ -427,8 +431,9 @@ struct kva_decision {
 };
 /* Allocates and selects. KVA_EINVALID when `total` is below one entry per KV head. Rank
  * key (class, score, position): protected first, then higher score, newer entry on ties.
- * Every total is exact or the call fails with KVA_ECONFLICT. `total` as from
- * kva_budget_total (clamped to what is held). */
+ * Every total is exact or the call fails with KVA_ECONFLICT, but for wrappers that
+ * resize: then out->total says what stays. `total` as from kva_budget_total (clamped to
+ * what is held). */
 enum kva_status kva_method_select(const struct kva_method *m,
                                   const struct kva_scores *scores, const double *stat,
                                   uint64_t total, struct kva_decision *out,

@@ -62,16 +62,7 @@ static int window(const struct kva_params *params)
 /* W' */
 static int rows_used(const struct kva_params *params, const struct kva_layer_view *view)
 {
-    int rows = (int)params->value[WINDOW];
-    int seen = view->nq > 0 ? view->q_pos[view->nq - 1] + 1 : 0;
-
-    if (rows > view->block_len)
-        rows = view->block_len;
-    if (seen <= rows)
-        rows = seen / 2;
-    if (rows > view->nq)
-        rows = view->nq;
-    return rows < 1 ? 1 : rows;
+    return kva_window_rows(view, (int)params->value[WINDOW]);
 }
 
 static void protect(const struct kva_params *params, const struct kva_layer_view *view,
@@ -144,6 +135,7 @@ const struct kva_scorer kva_score_snapkv = {
     .source = "SnapKV, arXiv 2404.14469",
     .needs = KVA_NEEDS_KEYS | KVA_NEEDS_QUERIES,
     .version = 1,
+    .attention = true,
     .nonneg = true,
     .comparable = true,
     .params = params_table,

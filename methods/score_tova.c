@@ -82,6 +82,7 @@ const struct kva_scorer kva_score_tova = {
     .source = "TOVA, arXiv 2401.06104",
     .needs = KVA_NEEDS_KEYS | KVA_NEEDS_QUERIES,
     .version = 1,
+    .attention = true,
     .nonneg = true,
     .comparable = true,
     .params = params_table,

@@ -499,6 +499,39 @@ static enum kva_status pick_layer(struct picking *p, int layer, struct kva_error
     return KVA_OK;
 }
 
+/* What really stays where the wrapper's published form misses the budget. */
+static enum kva_status resize(struct picking *p, int *b, uint64_t *total,
+                              struct kva_error *err)
+{
+    struct kva_pick in[64] = {{0}};
+    const struct kva_wrapper *w = p->m->wrapper;
+    int h = p->sc->kv_heads;
+
+    if (w == NULL || w->resize == NULL)
+        return KVA_OK;
+    if (h > 64)
+        return KVA_FAIL(err, KVA_EUNSUPPORTED, "%s over %d KV heads", w->name, h);
+    *total = 0;
+    for (int l = 0; l < p->sc->layers; l++) {
+        bool open = true;
+
+        for (int i = 0; i < h; i++) {
+            pick_of(p, l * h + i, &in[i]);
+            open = open && open_choice(&in[i]);
+        }
+        if (open)
+            KVA_TRY(w->resize(&p->m->wrapper_params, in, h, b + l * h, err));
+        for (int i = 0; i < h; i++) {
+            if (b[l * h + i] < 1 || b[l * h + i] > in[i].n)
+                return KVA_FAIL(err, KVA_ECONFLICT,
+                                "%s keeps %d of %d entries in KV head %d of layer %d",
+                                w->name, b[l * h + i], in[i].n, i, l);
+            *total += (uint64_t)b[l * h + i];
+        }
+    }
+    return KVA_OK;
+}
+
 /* The scores as the wrapper wants them for this budget; *own is the caller's to free. */
 static enum kva_status promote(const struct kva_method *m, struct kva_scores *sc,
                                const int *share, float **own, struct kva_error *err)
@@ -557,6 +590,7 @@ enum kva_status kva_method_select(const struct kva_method *m,
         kva_budget_uniform(total, n, c, base);
         KVA_GO(promote(m, &sc, base, &own, err));
         KVA_GO(budgets(m, &sc, stat, total, base, n, out->budget, err));
+        KVA_GO(resize(&p, out->budget, &total, err));
     }
     KVA_GO(keep_new(&sc, out->budget, &out->keep, err));
     p.key = kva_calloc(2 * p.most, sizeof *p.key);

@@ -2,6 +2,19 @@
 /* window.c - attention of the last queries, the primitive under tova and snapkv. */
 #include "methods/window.h"
 
+int kva_window_rows(const struct kva_layer_view *view, int window)
+{
+    int seen = view->nq > 0 ? view->q_pos[view->nq - 1] + 1 : 0, rows = window;
+
+    if (rows > view->block_len)
+        rows = view->block_len;
+    if (seen <= rows)
+        rows = seen / 2;
+    if (rows > view->nq)
+        rows = view->nq;
+    return rows < 1 ? 1 : rows;
+}
+
 enum kva_status kva_window_attend(const struct kva_layer_view *view, int rows,
                                   struct kva_window *w, struct kva_error *err)
 {

@@ -5,6 +5,11 @@
 
 #include "methods/method.h"
 
+/* Window rows a decision uses: `window`, no more than the last block and what the session
+ * has; a context not longer than that uses half of its tokens, at least one
+ * (methods.md 3.10). */
+int kva_window_rows(const struct kva_layer_view *view, int window);
+
 /* Mean over the last `rows` queries of their attention weights, per query head over the
  * entries of its own KV head. Softmax runs over all visible entries, those of the window
  * included. */
