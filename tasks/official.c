@@ -34,7 +34,7 @@ static void prompt_release(struct kva_official_prompt *p)
     kva_buf_release(&p->scratch);
 }
 
-/* Keeps the memory. */
+/* Keeps what memory it has. */
 static void prompt_clear(struct kva_official_prompt *p)
 {
     struct kva_official_prompt kept = {
@@ -44,6 +44,7 @@ static void prompt_clear(struct kva_official_prompt *p)
     kva_draft_clear(&p->draft);
     kva_arena_reset(&p->arena);
     p->scratch.len = 0;
+    p->scratch.failed = p->draft.text.failed = false; /* memory may be there again */
 }
 
 enum kva_status kva_official_no_memory(const struct kva_official *o,
@@ -360,6 +361,8 @@ static enum kva_status search(struct kva_official_run *run, struct kva_error *er
     run->now.n_shuffled = 0;
     run->capped = false;
     run->extra = 0;
+    run->example.len = 0;
+    run->example.failed = false;
     KVA_TRY(o->kind->search ? o->kind->search(run, err)
                             : kva_official_search(run, &o->fit, false, &run->units, err));
     run->searched = true;

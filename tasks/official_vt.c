@@ -319,7 +319,6 @@ static enum kva_status vt_search(struct kva_official_run *run, struct kva_error 
     run->extra = 0;
     KVA_TRY(kva_official_search(run, &small, true, &units, err));
     KVA_TRY(kva_official_retry(run, &small, true, 0, units, &sample, err));
-    b->len = 0;
     kva_buf_add(b, run->last.draft.text.data, run->last.draft.text.len);
     for (int j = 0; j < NAMES; j++)
         kva_buf_printf(b, " %s", run->last.answers[j]);

@@ -91,7 +91,8 @@ static enum kva_status number_docs(struct reader *r)
     r->number = kva_calloc(r->n_raw + 1, sizeof *r->number);
     if (!qa->doc || !r->number)
         return no_memory(r);
-    memcpy(qa->doc, r->raw, r->n_raw * sizeof *qa->doc);
+    for (size_t i = 0; i < r->n_raw; i++)
+        qa->doc[i] = r->raw[i];
     qsort(qa->doc, r->n_raw, sizeof *qa->doc, by_bytes);
     for (size_t i = 0; i < r->n_raw; i++)
         if (n == 0 || strcmp(qa->doc[n - 1], qa->doc[i]) != 0)

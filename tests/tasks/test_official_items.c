@@ -478,6 +478,61 @@ static void descriptions_name_dialect_and_data(void **state)
     kva_task_close(task);
 }
 
+/* r2025's list of rare words: more than the vocabulary are drawn from it. */
+static void without_english_words_cwe_ends_at_the_vocabulary(void **state)
+{
+    struct kva_task *task = open_dialect("cwe", 65535, "r2025", 2, NULL);
+    struct kva_arena arena;
+    struct kva_item it;
+
+    (void)state;
+    kva_arena_init(&arena);
+    it = item_of(task, 0, &kva_tok_ws, &arena);
+    assert_int_equal(((struct kva_official *)task->state)->runs->units, 8169);
+    assert_true(it.underfill);
+    kva_arena_release(&arena);
+    kva_task_close(task);
+}
+
+static void exhausted_memory_is_reported_and_nothing_leaks(void **state)
+{
+    (void)state;
+    for (int t = 0; t < 2 * N_NAMES; t++)
+        for (long k = 1, done = 0; !done; k += 1 + k / 6) {
+            struct kva_task_opts opts = {.dialect = dialects[t % 2], .seed = 42};
+            struct kva_error err = {0};
+            struct kva_task *task;
+            struct kva_arena arena;
+            struct kva_item it;
+            enum kva_status rc;
+            char text[64];
+
+            snprintf(text, sizeof text, "ruler/%s%s@1100", names[t / 2],
+                     strncmp(names[t / 2], "qa_", 3) == 0 ? ":data=mini" : "");
+            kva_arena_init(&arena);
+            kva_alloc_fail_at(k);
+            rc = kva_task_open(text, &opts, &task, &err);
+            if (rc == KVA_OK) {
+                rc = kva_task_item(task, 1, &kva_tok_ws, &arena, &it, &err);
+                kva_alloc_fail_at(0);
+                if (rc != KVA_OK) { /* it works again once there is memory */
+                    assert_int_equal(rc, KVA_ENOMEM);
+                    assert_true(err.text[0]);
+                    err = (struct kva_error){0};
+                    if (kva_task_item(task, 1, &kva_tok_ws, &arena, &it, &err) != KVA_OK)
+                        fail_msg("%s, %s, after failure %ld: %s", text, opts.dialect, k,
+                                 err.text);
+                    rc = KVA_ENOMEM;
+                }
+            }
+            kva_alloc_fail_at(0);
+            assert_true(rc == KVA_OK || rc == KVA_ENOMEM);
+            done = rc == KVA_OK;
+            kva_task_close(task);
+            kva_arena_release(&arena);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -495,6 +550,8 @@ int main(void)
         TEST(needles_alone_are_flagged),
         TEST(other_suites_and_parameters_are_refused),
         TEST(descriptions_name_dialect_and_data),
+        TEST(without_english_words_cwe_ends_at_the_vocabulary),
+        TEST(exhausted_memory_is_reported_and_nothing_leaks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
