@@ -512,7 +512,6 @@ static enum kva_status make_item(const struct kva_task *task,
                                  const struct kva_tok_api *tok, struct kva_arena *arena,
                                  struct kva_item *item, struct kva_error *err)
 {
-    static const char *const more[] = {"word_match", NULL};
     struct kva_official_call call = {
         .units = sample->units, .idx = item->idx, .full = true};
     struct kva_official_state state = sample->before;
@@ -527,7 +526,8 @@ static enum kva_status make_item(const struct kva_task *task,
     KVA_GO(run->o->kind->gen(run, &call, &state, &p, err));
     KVA_GO(kva_buf_status(&d->text, err));
     KVA_GO(take_texts(task, &p, arena, item, err));
-    item->more_metrics = more;
+    if (strcmp(item->metric, "match_all") == 0 || item->n_answers == 1)
+        item->more_metrics = kva_task_word_match;
     d->text.len = p.n_context;
     d->text.data[d->text.len] = '\0';
     KVA_GO(tok->ranges(tok->ctx, &item->feed, d->text.data, d->text.len, &d->ranges,

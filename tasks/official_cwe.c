@@ -274,6 +274,7 @@ static enum kva_status cwe_gen(const struct kva_official_run *run,
     kva_buf_puts(&d->text, prefix);
     p->answers = list.word;
     p->n_answers = list.n < COMMON ? (int)list.n : COMMON;
+    p->guess_floor = (double)p->n_answers / (double)list.n; /* of the list's words */
     p->tail = kva_arena_printf(&p->arena, " %s", p->gold);
     return p->tail ? KVA_OK : kva_official_no_memory(o, err);
 }

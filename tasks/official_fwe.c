@@ -49,6 +49,9 @@ static enum kva_status fwe_open(struct kva_task *task, struct kva_official *o,
         o->fit.limit += o->fit.max_new;
     o->fit.step = target(o) / 32;
     o->fit.one_draw = true;
+    if (target(o) / WORDS_PER_RANK > 1)
+        task->info.guess_floor =
+            (double)ANSWERS / (double)(target(o) / WORDS_PER_RANK - 1);
     return kva_official_name(task, NULL, err);
 }
 
@@ -147,6 +150,7 @@ static enum kva_status write_words(const struct kva_official *o,
     d->hay.b1 = d->text.len;
     p->answers = word + 1;
     p->n_answers = ANSWERS;
+    p->guess_floor = (double)ANSWERS / (double)(v - 1); /* coded words named at random */
     p->gold = kva_arena_printf(&p->arena, "%s, %s, %s", word[1], word[2], word[3]);
     return p->gold ? KVA_OK : kva_official_no_memory(o, err);
 }

@@ -170,6 +170,7 @@ static enum kva_status niah_open(struct kva_task *task, struct kva_official *o,
     static const char *const params[] = {"haystack", NULL};
     const struct kva_task_opts *opts = req->opts;
     struct niah *s = kva_calloc(1, sizeof *s);
+    double room = (double)(req->limit - task->info.max_new_tokens);
     char param[32];
     const char *key, *value;
     int i = 0;
@@ -225,6 +226,8 @@ static enum kva_status niah_open(struct kva_task *task, struct kva_official *o,
     task->words = s->lexicon.version;
     task->info.binary = task->info.has_depth = s->queries * s->values == 1;
     task->info.guess_floor = s->keys > s->queries ? (double)s->queries / s->keys : 0;
+    if (s->haystack == NEEDLE && room > 0) /* about; an item has its exact number */
+        task->info.guess_floor = 1 / (room / (s->uuid_keys ? 82 : 25) + 1);
     return KVA_OK;
 }
 
