@@ -94,6 +94,11 @@ const struct kva_allocator kva_alloc_adakv = {
     .name = "adakv",
     .summary = "KV heads of a layer compete, with a safeguard for each",
     .source = "AdaKV, arXiv 2407.11550",
+    .storage = "mask; query head; ragged",
+    .deviates = "Protected entries count beside the safeguard, in kvpress "
+                "inside it: a head that the window fills is sure of alpha "
+                "more entries here. The official code rounds each head, so "
+                "its total drifts; here it is exact.",
     .version = 1,
     .compares_heads = true,
     .params = params_table,

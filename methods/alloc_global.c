@@ -53,6 +53,10 @@ const struct kva_allocator kva_alloc_global = {
     .name = "global",
     .summary = "all KV heads of the model compete for one total",
     .source = "KVzip, arXiv 2505.23416; Layer-DefensiveKV, arXiv 2510.13334",
+    .storage = "mask; ragged",
+    .deviates = "KVzip drops every entry that ties at its threshold and may "
+                "hold more than heads * N; here the total is exact and every "
+                "KV head keeps `floor`.",
     .version = 1,
     .compares_heads = true,
     .compares_layers = true,

@@ -24,6 +24,10 @@ const struct kva_allocator kva_alloc_uniform = {
     .name = "uniform",
     .summary = "the same number of entries in every KV head",
     .source = "common to published methods without an allocator",
+    .storage = "uniform",
+    .deviates = "kvpress rounds each budget in binary floating point and can "
+                "lose an entry (int(1000 * (1 - 0.8)) is 199); here budgets "
+                "are integers.",
     .version = 1,
     .even = true,
     .allocate = allocate,

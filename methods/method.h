@@ -157,6 +157,17 @@ struct kva_layer_view {
     const struct kva_table *table; /* the method's file, NULL: none */
 };
 
+/* `storage` of a descriptor: what the *published code* of the method holds after it has
+ * decided, as one of the words below, which say nothing about what is held here.
+ *     uniform     the same number of entries in every KV head, the rest freed
+ *     layer       the same in the KV heads of a layer
+ *     ragged      as many as the KV head was given, the rest freed
+ *     query head  one list per query head: group times the entries
+ *     mask        everything; entries that left are masked in the attention
+ *     ours        no published code
+ * Several, when codes differ, are separated by "; ". `deviates` says where we differ from
+ * a reference implementation and what that changes; NULL: nowhere known. */
+
 /* Classes that outrank every score (methods.md 3.2): positions below `sinks`, and the
  * `recent` newest positions seen. A KV head that lost one of these positions earlier
  * protects the rest. */
@@ -166,6 +177,7 @@ struct kva_protect {
 
 struct kva_scorer {
     const char *name, *summary /* at most 72 characters */, *source;
+    const char *storage, *deviates; /* see above */
     unsigned needs;
     int version;
     bool nonneg;           /* scores are never negative */
@@ -230,7 +242,7 @@ struct kva_pick {
 
 struct kva_allocator;
 struct kva_wrapper {
-    const char *name, *summary, *source;
+    const char *name, *summary, *source, *storage, *deviates;
     unsigned needs;
     int version;
     bool nonneg, comparable; /* of the scores it leaves */
@@ -275,7 +287,7 @@ struct kva_alloc_in {
 };
 
 struct kva_allocator {
-    const char *name, *summary, *source;
+    const char *name, *summary, *source, *storage, *deviates;
     int version;
     bool even; /* KV heads of a layer get the same, but for a remainder of one */
     bool compares_heads;  /* positional scorers are refused */
@@ -368,6 +380,11 @@ const struct kva_scorer *const *
 kva_scorers(void); /* NULL-terminated, in methods.def order */
 const struct kva_wrapper *const *kva_wrappers(void);
 const struct kva_allocator *const *kva_allocators(void);
+/* Words that stand for a whole method (ruling R17); ends with a NULL name. */
+struct kva_method_alias {
+    const char *name, *text;
+};
+const struct kva_method_alias *kva_method_aliases(void);
 
 /* ---- decision ---- */
 

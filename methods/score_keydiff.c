@@ -35,6 +35,9 @@ const struct kva_scorer kva_score_keydiff = {
     .name = "keydiff",
     .summary = "keys that point away from the mean direction stay",
     .source = "KeyDiff, arXiv 2504.15364",
+    .storage = "uniform",
+    .deviates = "The anchor runs over everything held, not over the newest "
+                "block as in a vLLM port. Equal scores keep the newer entry.",
     .needs = KVA_NEEDS_KEYS,
     .version = 1,
     .params = params_table,

@@ -44,6 +44,7 @@ const struct kva_scorer kva_score_random = {
     .name = "random",
     .summary = "a fixed lot per entry: the control every method must beat",
     .source = "control; see also arXiv 2609.03430",
+    .storage = "ours",
     .version = 1,
     .nonneg = true,
     .comparable = true,

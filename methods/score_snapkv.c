@@ -133,6 +133,11 @@ const struct kva_scorer kva_score_snapkv = {
     .name = "snapkv",
     .summary = "attention of the last window of queries, pooled over neighbours",
     .source = "SnapKV, arXiv 2404.14469",
+    .storage = "uniform; query head",
+    .deviates = "Official code ranks per query head and holds group times the "
+                "entries; here the group is averaged, as in kvpress, whose "
+                "window and pooling are the defaults. A context that is not "
+                "longer than the window uses half of it instead of failing.",
     .needs = KVA_NEEDS_KEYS | KVA_NEEDS_QUERIES,
     .version = 1,
     .attention = true,

@@ -28,6 +28,11 @@ const struct kva_scorer kva_score_streaming = {
     .name = "streaming",
     .summary = "attention sinks and the newest entries",
     .source = "StreamingLLM, arXiv 2309.17453",
+    .storage = "uniform",
+    .deviates = "The official code rotates kept keys to contiguous positions; "
+                "here positions stay, as in kvpress, and rotate=1 (alias "
+                "streaming_rot) rotates. KVCache-Factory keeps thousands of "
+                "first tokens under this name.",
     .version = 1,
     .nonneg = true,
     .positional = true,

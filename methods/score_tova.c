@@ -80,6 +80,9 @@ const struct kva_scorer kva_score_tova = {
     .name = "tova",
     .summary = "attention of the last token, mean over all query heads of a layer",
     .source = "TOVA, arXiv 2401.06104",
+    .storage = "uniform",
+    .deviates = "The official code lets the last token compete; under oneshot "
+                "it is protected here, as in kvpress (protect_last).",
     .needs = KVA_NEEDS_KEYS | KVA_NEEDS_QUERIES,
     .version = 1,
     .attention = true,

@@ -35,6 +35,9 @@ const struct kva_scorer kva_score_valuediff = {
     .name = "valuediff",
     .summary = "distance of each value vector from the mean of the cache",
     .source = "ValueDiff, Proposition 3.1",
+    .storage = "uniform",
+    .deviates = "No published code: the formula is that of Proposition 3.1. "
+                "The mean runs over the entries held now.",
     .needs = KVA_NEEDS_VALUES,
     .version = 1,
     .nonneg = true,

@@ -98,9 +98,7 @@ void kva_schedule_text(const struct kva_schedule *s, char out[48])
 
 /* Aliases of ruling R17, written out. Parameters behind an alias belong to its last part.
  */
-static const struct alias {
-    const char *name, *text;
-} aliases[] = {
+static const struct kva_method_alias aliases[] = {
     {"snapkv32", "snapkv:kernel=7,pool=max,window=32"},
     {"pyramidkv", "snapkv+pyramid"},
     {"adakv", "snapkv+adakv"},
@@ -114,9 +112,14 @@ static const struct alias {
     {NULL, NULL},
 };
 
-static const struct alias *alias_named(const char *name)
+const struct kva_method_alias *kva_method_aliases(void)
 {
-    for (const struct alias *a = aliases; a->name != NULL; a++) {
+    return aliases;
+}
+
+static const struct kva_method_alias *alias_named(const char *name)
+{
+    for (const struct kva_method_alias *a = aliases; a->name != NULL; a++) {
         if (strcmp(a->name, name) == 0)
             return a;
     }
@@ -165,7 +168,8 @@ static enum kva_status unknown(const char *name, bool first, struct kva_error *e
         words[n++] = "blind";
         for (const struct kva_scorer *const *s = kva_scorers(); *s != NULL && n < 50; s++)
             words[n++] = (*s)->name;
-        for (const struct alias *a = aliases; a->name != NULL && n < MAX_WORDS; a++)
+        for (const struct kva_method_alias *a = aliases; a->name != NULL && n < MAX_WORDS;
+             a++)
             words[n++] = a->name;
     } else {
         for (const struct kva_allocator *const *a = kva_allocators();
@@ -441,7 +445,7 @@ static enum kva_status expand(const char *text, char out[512], struct kva_error 
 {
     char name[64];
     size_t n = strcspn(text, ":+");
-    const struct alias *alias;
+    const struct kva_method_alias *alias;
     const char *rest, *last;
     int len;
 

@@ -140,7 +140,9 @@ static enum kva_status list_models(struct listing *l, struct kva_error *err)
 
 static void param_value(const struct kva_param *p, double v, char out[32])
 {
-    if (p->type == KVA_PARAM_CHOICE)
+    if (p->type == KVA_PARAM_FILE)
+        snprintf(out, 32, "PATH");
+    else if (p->type == KVA_PARAM_CHOICE)
         snprintf(out, 32, "%s", p->choices[(int)v]);
     else
         snprintf(out, 32, "%.10g", v);
@@ -165,7 +167,7 @@ static void list_params(const struct kva_param *p, struct kva_buf *out, json_t *
                 kva_buf_puts(out, "; one of");
                 for (int i = 0; p->choices[i]; i++)
                     kva_buf_printf(out, " %s", p->choices[i]);
-            } else {
+            } else if (p->type != KVA_PARAM_FILE) {
                 kva_buf_printf(out, "; %s..%s%s", min, max, p->odd ? ", odd" : "");
             }
             kva_buf_putc(out, '\n');
@@ -179,37 +181,159 @@ static void list_params(const struct kva_param *p, struct kva_buf *out, json_t *
     }
 }
 
-static void one_method(struct listing *l, const char *kind, const char *name,
-                       const char *summary, const char *source, int version,
-                       const struct kva_param *params)
-{
-    json_t *p = json_array();
+/* One part of a method as the listing shows it. */
+struct part {
+    const char *kind, *name, *summary, *source, *storage, *deviates, *table_kind;
+    unsigned needs;
+    int version;
+    const struct kva_param *params;
+    const char *collect; /* sums of the prompt it wants with its defaults; NULL: none */
+};
 
-    kva_buf_printf(l->out, "  %-12s %s\n", name, summary);
-    list_params(params, l->out, p);
-    if (kva_common.verbose && source)
-        kva_buf_printf(l->out, "    source: %s (version %d)\n", source, version);
-    json_array_append_new(l->items,
-                          json_pack("{s:s, s:s, s:s, s:s?, s:i, s:o}", "name", name,
-                                    "kind", kind, "summary", summary, "source", source,
-                                    "version", version, "params", p));
+/* Appends `text` in lines of at most 90 columns, later ones indented by six. */
+static void put_wrapped(struct kva_buf *out, const char *head, const char *text)
+{
+    int column = 4 + (int)strlen(head);
+
+    kva_buf_printf(out, "    %s", head);
+    while (*text != '\0') {
+        int n = (int)strcspn(text, " ");
+
+        if (column + 1 + n > 90) {
+            kva_buf_puts(out, "\n     ");
+            column = 5;
+        }
+        kva_buf_printf(out, " %.*s", n, text);
+        column += 1 + n;
+        text += n;
+        text += *text == ' ';
+    }
+    kva_buf_putc(out, '\n');
+}
+
+/* What a scorer has collected while the prompt is read. */
+static const char *collected(const struct kva_scorer *s)
+{
+    static const char *const names[] = {NULL, "column sums", "chunk sums",
+                                        "query statistics", "replay of the prompt"};
+    struct kva_params params = {{0}};
+    struct kva_collect want = {KVA_COLLECT_NONE, 0, 0, false, false};
+
+    if (s->collect == NULL)
+        return NULL;
+    for (int i = 0; s->params != NULL && s->params[i].name != NULL; i++)
+        params.value[i] = s->params[i].def;
+    s->collect(&params, &want);
+    return names[want.kind];
+}
+
+/* "keys, queries, column sums"; JSON: the same as a list. */
+static void list_needs(const struct part *p, struct kva_buf *text, json_t *json)
+{
+    static const struct {
+        unsigned bit;
+        const char *name;
+    } words[] = {{KVA_NEEDS_KEYS, "keys"},
+                 {KVA_NEEDS_VALUES, "values"},
+                 {KVA_NEEDS_QUERIES, "last queries"},
+                 {KVA_NEEDS_RAW_KEYS, "keys before rotation"},
+                 {KVA_NEEDS_LEND, "projections of the model"}};
+    const char *more[2] = {p->collect, p->table_kind != NULL ? "a file" : NULL};
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (p->needs & words[i].bit)
+            json_array_append_new(json, json_string(words[i].name));
+    for (int i = 0; i < 2; i++)
+        if (more[i] != NULL)
+            json_array_append_new(json, json_string(more[i]));
+    for (size_t i = 0; i < json_array_size(json); i++)
+        kva_buf_printf(text, "%s%s", i > 0 ? ", " : "",
+                       json_string_value(json_array_get(json, i)));
+    if (json_array_size(json) == 0)
+        kva_buf_puts(text, "scores only");
+}
+
+static const char *storage_text(const char *storage)
+{
+    if (storage == NULL)
+        return "not stated";
+    return strcmp(storage, "ours") == 0 ? "nothing, there is none" : storage;
+}
+
+static void list_part(struct listing *l, const struct part *p)
+{
+    json_t *params = json_array(), *needs = json_array();
+    struct kva_buf text;
+
+    kva_buf_init(&text, 0);
+    kva_buf_printf(l->out, "  %-18s %s\n", p->name, p->summary);
+    list_params(p->params, l->out, params);
+    list_needs(p, &text, needs);
+    if (kva_common.verbose && p->source != NULL) {
+        put_wrapped(l->out, "needs:", text.data != NULL ? text.data : "");
+        put_wrapped(l->out, "published code holds:", storage_text(p->storage));
+        put_wrapped(l->out, "source:", p->source);
+        if (p->deviates != NULL)
+            put_wrapped(l->out, "differs:", p->deviates);
+        kva_buf_printf(l->out, "    version %d\n", p->version);
+    }
+    kva_buf_release(&text);
+    json_array_append_new(
+        l->items, json_pack("{s:s, s:s, s:s, s:s?, s:s?, s:s?, s:i, s:o, s:o}", "name",
+                            p->name, "kind", p->kind, "summary", p->summary, "source",
+                            p->source, "storage", p->storage, "deviates", p->deviates,
+                            "version", p->version, "needs", needs, "params", params));
+}
+
+static void list_aliases(struct listing *l)
+{
+    kva_buf_puts(l->out, "aliases (written out before anything is stored):\n");
+    for (const struct kva_method_alias *a = kva_method_aliases(); a->name; a++) {
+        kva_buf_printf(l->out, "  %-18s %s\n", a->name, a->text);
+        json_array_append_new(l->items, json_pack("{s:s, s:s, s:s}", "name", a->name,
+                                                  "kind", "alias", "summary", a->text));
+    }
 }
 
 static enum kva_status list_methods(struct listing *l, struct kva_error *err)
 {
     (void)err;
     kva_buf_puts(l->out, "scorers:\n");
-    for (const struct kva_scorer *const *s = kva_scorers(); *s; s++)
-        one_method(l, "scorer", (*s)->name, (*s)->summary, (*s)->source, (*s)->version,
-                   (*s)->params);
+    for (const struct kva_scorer *const *at = kva_scorers(); *at; at++) {
+        const struct kva_scorer *s = *at;
+
+        list_part(l, &(struct part){"scorer", s->name, s->summary, s->source, s->storage,
+                                    s->deviates, s->table_kind, s->needs, s->version,
+                                    s->params, collected(s)});
+    }
+    if (*kva_wrappers() != NULL)
+        kva_buf_puts(l->out, "wrappers (scorer+wrapper):\n");
+    for (const struct kva_wrapper *const *at = kva_wrappers(); *at; at++) {
+        const struct kva_wrapper *w = *at;
+
+        list_part(l, &(struct part){"wrapper", w->name, w->summary, w->source, w->storage,
+                                    w->deviates, NULL, w->needs, w->version, w->params,
+                                    NULL});
+    }
     kva_buf_puts(l->out, "allocators (scorer+allocator; default uniform):\n");
-    for (const struct kva_allocator *const *a = kva_allocators(); *a; a++)
-        one_method(l, "allocator", (*a)->name, (*a)->summary, (*a)->source, (*a)->version,
-                   (*a)->params);
+    for (const struct kva_allocator *const *at = kva_allocators(); *at; at++) {
+        const struct kva_allocator *a = *at;
+
+        list_part(l, &(struct part){"allocator", a->name, a->summary, a->source,
+                                    a->storage, a->deviates, a->table_kind, a->needs,
+                                    a->version, a->params, NULL});
+    }
+    list_aliases(l);
     kva_buf_puts(l->out, "references:\n");
-    one_method(l, "reference", "dense", "the full cache", NULL, 1, NULL);
-    one_method(l, "reference", "blind", "the question without its context; never ranked",
-               NULL, 1, NULL);
+    list_part(l, &(struct part){.kind = "reference",
+                                .name = "dense",
+                                .summary = "the full cache",
+                                .version = 1});
+    list_part(l,
+              &(struct part){.kind = "reference",
+                             .name = "blind",
+                             .summary = "the question without its context; never ranked",
+                             .version = 1});
     return KVA_OK;
 }
 

@@ -30,13 +30,38 @@ static void check_name(const char *name)
                     *name == '_');
 }
 
+/* Words of method.h, separated by "; ". */
+static void check_storage(const char *name, const char *storage)
+{
+    const char *const words[] = {"uniform",    "layer", "ragged",
+                                 "query head", "mask",  "ours"};
+    size_t n = sizeof words / sizeof words[0], i, len;
+
+    if (storage == NULL)
+        fail_msg("%s does not say what its published code holds (.storage)", name);
+    for (;; storage += len + 2) {
+        len = strcspn(storage, ";");
+        for (i = 0; i < n; i++)
+            if (len == strlen(words[i]) && strncmp(storage, words[i], len) == 0)
+                break;
+        if (i == n)
+            fail_msg("%s: storage \"%s\" is none of the words of method.h", name,
+                     storage);
+        if (storage[len] == '\0')
+            return;
+        assert_int_equal(storage[len + 1], ' ');
+    }
+}
+
 static void check_words(const char *name, const char *summary, const char *source,
-                        int version)
+                        const char *storage, const char *deviates, int version)
 {
     check_name(name);
     assert_non_null(summary);
     assert_true(strlen(summary) > 0 && strlen(summary) <= 72);
     assert_true(source != NULL && source[0] != '\0');
+    check_storage(name, storage);
+    assert_true(deviates == NULL || strlen(deviates) > 20);
     assert_true(version >= 1);
 }
 
@@ -55,7 +80,7 @@ static void check_params(const struct kva_param *p)
             while (p[n].choices[choices] != NULL)
                 choices++;
             assert_true(p[n].def < choices && p[n].def_block < choices);
-        } else {
+        } else if (p[n].type != KVA_PARAM_FILE) {
             assert_true(p[n].min < p[n].max);
             assert_true(p[n].def >= p[n].min && p[n].def <= p[n].max);
             assert_true(p[n].def_block >= p[n].min && p[n].def_block <= p[n].max);
@@ -72,7 +97,8 @@ static void every_scorer_is_complete(void **state)
 
     (void)state;
     for (int i = 0; all[i] != NULL; i++) {
-        check_words(all[i]->name, all[i]->summary, all[i]->source, all[i]->version);
+        check_words(all[i]->name, all[i]->summary, all[i]->source, all[i]->storage,
+                    all[i]->deviates, all[i]->version);
         check_params(all[i]->params);
         check_file("score", all[i]->name);
         assert_non_null(all[i]->score);
@@ -93,7 +119,8 @@ static void every_allocator_is_complete(void **state)
     for (int i = 0; all[i] != NULL; i++) {
         bool norm = false;
 
-        check_words(all[i]->name, all[i]->summary, all[i]->source, all[i]->version);
+        check_words(all[i]->name, all[i]->summary, all[i]->source, all[i]->storage,
+                    all[i]->deviates, all[i]->version);
         check_params(all[i]->params);
         check_file("alloc", all[i]->name);
         assert_non_null(all[i]->allocate);
@@ -102,7 +129,25 @@ static void every_allocator_is_complete(void **state)
         for (const struct kva_param *p = all[i]->params; p != NULL && p->name != NULL;
              p++)
             norm = norm || strcmp(p->name, "norm") == 0;
-        assert_true(norm || !all[i]->compares_heads);
+        /* non-negative scores are read as shares of their KV head */
+        assert_true(norm || !all[i]->compares_heads || all[i]->nonneg);
+    }
+}
+
+static void every_wrapper_is_complete(void **state)
+{
+    const struct kva_wrapper *const *all = kva_wrappers();
+
+    (void)state;
+    for (int i = 0; all[i] != NULL; i++) {
+        check_words(all[i]->name, all[i]->summary, all[i]->source, all[i]->storage,
+                    all[i]->deviates, all[i]->version);
+        check_params(all[i]->params);
+        check_file("wrap", all[i]->name);
+        assert_true(all[i]->rescore != NULL || all[i]->promote != NULL ||
+                    all[i]->pick != NULL || all[i]->pick_layer != NULL);
+        for (int j = 0; j < i; j++)
+            assert_string_not_equal(all[i]->name, all[j]->name);
     }
 }
 
@@ -122,6 +167,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_scorer_is_complete),
         cmocka_unit_test(every_allocator_is_complete),
+        cmocka_unit_test(every_wrapper_is_complete),
         cmocka_unit_test(the_first_methods_stand_in_their_order),
     };
 
