@@ -43,7 +43,7 @@ hasnt the_able_one_did_not "$T/two.err" "the sweep of builtin:retrieval stopped"
 count the_able_one_is_whole two 120 "SELECT count(*) FROM outcome JOIN cell USING(cell_id) JOIN model USING(model_id) WHERE model.name LIKE '%retrieval%'"
 
 # the needle stays at both budgets: the answers are the same, and that is worth a word
-suite same "\"methods\":[\"streaming:sinks=14\"],\"budgets\":[{\"keep\":0.9},{\"keep\":0.8}],\"tasks\":[\"jsonl:easy.jsonl\"],\"defaults\":{\"n\":12}"
+suite same "\"methods\":[\"streaming:sinks=24\"],\"budgets\":[{\"keep\":0.9},{\"keep\":0.8}],\"tasks\":[\"jsonl:easy.jsonl\"],\"defaults\":{\"n\":12}"
 run_suite same same 0 --jobs 2 --set defaults.max_new_tokens=1
 has same_answers_are_told "$T/same.err" "gave the same 12 answers at keep=0.9 and keep=0.8"
 has length_is_told "$T/same.err" "100 % of the answers ended by length"
