@@ -278,6 +278,21 @@ static void read_method(struct sx *x, json_t *v, const char *ptr)
     x->n_methods++;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* Tasks of one name may stand beside each other in two dialects, profiles or seeds. */
+static bool same_task(const struct kva_suite_task *a, const struct kva_suite_task *b)
+{
+    return strcmp(a->id, b->id) == 0 && same_text(a->opts.dialect, b->opts.dialect) &&
+           same_text(a->opts.profile, b->opts.profile) &&
+           same_text(a->opts.haystack, b->opts.haystack) &&
+           same_text(a->opts.words, b->opts.words) && a->opts.seed == b->opts.seed &&
+           a->opts.max_new_tokens == b->opts.max_new_tokens;
+}
+
 /* One task at one length. The task is opened to find errors in it, then closed. A data
  * file that is not there is no error of the suite: whoever plans will miss it. */
 static void add_task(struct sx *x, const char *id, const struct kva_suite_task *like,
@@ -291,7 +306,7 @@ static void add_task(struct sx *x, const char *id, const struct kva_suite_task *
     *t = *like;
     t->id = kva_sx_str(x, id);
     for (int i = 0; i < x->s->n_tasks; i++)
-        if (strcmp(x->s->tasks[i].id, id) == 0) {
+        if (same_task(&x->s->tasks[i], t)) {
             kva_sx_bad(x, ptr, false, "task '%s' is listed twice", id);
             return;
         }

@@ -264,13 +264,40 @@ static void seed_defaults_to_42_and_reaches_tasks_and_cells(void **state)
     kva_buf_release(&report);
 }
 
-static void shipped_suites_are_valid(void **state)
+static void one_name_may_stand_in_two_dialects_but_not_twice_in_one(void **state)
 {
-    static const char *const files[] = {"configs/quickstart.json", "configs/smoke.json"};
-    static const int cells[] = {6 * 3 * 3 + 6, 2 * 2 + 4};
+    static const char head[] =
+        "{\"schema\":1,\"models\":\"builtin:retrieval\",\"methods\":\"dense\",\"tasks\":["
+        "{\"id\":\"ruler/vt@1024\",\"dialect\":\"r2025\"},\"ruler/vt@1024\"";
+    char text[512];
+    struct kva_suite s;
+    struct kva_buf report;
 
     (void)state;
-    for (int i = 0; i < 2; i++) {
+    snprintf(text, sizeof text, "%s]}", head);
+    assert_int_equal(parse(text, NULL, &s, &report), KVA_OK);
+    assert_int_equal(s.n_tasks, 2);
+    kva_suite_release(&s);
+    kva_buf_release(&report);
+    snprintf(text, sizeof text, "%s,\"ruler/vt@1024\"]}", head);
+    assert_int_equal(parse(text, NULL, &s, &report), KVA_EINVALID);
+    assert_non_null(strstr(report.data, "task 'ruler/vt@1024' is listed twice"));
+    kva_suite_release(&s);
+    kva_buf_release(&report);
+}
+
+static void shipped_suites_are_valid(void **state)
+{
+    static const char *const files[] = {
+        "configs/quickstart.json", "configs/smoke.json",   "configs/ruler.json",
+        "configs/longbench.json",  "configs/math500.json", "configs/niah-grid.json",
+        "configs/multiturn.json",  "configs/nightly.json"};
+    static const int cells[] = {6 * 3 * 3 + 6,    2 * 2 + 4,       11 * (4 * 2 + 2),
+                                16 * (4 * 2 + 2), 5 * 2 + 2,       4 * (4 * 2 + 2),
+                                8 * (4 * 2 + 2),  33 * (7 * 4 + 2)};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         struct kva_suite s;
         struct kva_buf report;
         struct kva_error err = {0};
@@ -279,7 +306,8 @@ static void shipped_suites_are_valid(void **state)
         if (kva_suite_load(files[i], NULL, &s, &report, &err) != KVA_OK)
             fail_msg("%s", report.data ? report.data : err.text);
         assert_int_equal(s.n_cells, cells[i]);
-        assert_string_equal(s.note, "short");
+        if (i < 2)
+            assert_string_equal(s.note, "short");
         kva_suite_release(&s);
         kva_buf_release(&report);
     }
@@ -375,6 +403,7 @@ int main(void)
         cmocka_unit_test(only_keeps_the_references_of_what_it_keeps),
         cmocka_unit_test(only_that_matches_nothing_is_an_error),
         cmocka_unit_test(seed_defaults_to_42_and_reaches_tasks_and_cells),
+        cmocka_unit_test(one_name_may_stand_in_two_dialects_but_not_twice_in_one),
         cmocka_unit_test(shipped_suites_are_valid),
         cmocka_unit_test(known_models_resolve_to_the_cache_or_say_how_to_get_them),
         cmocka_unit_test(positions_count_lines_characters_and_escaped_keys),
