@@ -146,6 +146,26 @@ static struct fixture fixture_new(int layers, int kv_heads, int group, int dim,
     return f;
 }
 
+/* A rotation of the pairs (x, x + dim / 2), as a model lends it. */
+static void fixture_rotate(void *ctx, int layer, struct kva_rows *rows,
+                           const int32_t *delta)
+{
+    int half = rows->dim / 2;
+
+    (void)ctx;
+    for (size_t j = 0; j < rows->off[rows->heads]; j++)
+        for (int x = 0; x < half; x++) {
+            float *u = rows->data + j * (size_t)rows->dim + x, *v = u + half, old = *u;
+            double angle = delta[j] * 0.5 / (x + 1 + layer);
+            float c = (float)cos(angle), s = (float)sin(angle);
+
+            *u = old * c - *v * s;
+            *v = old * s + *v * c;
+        }
+}
+
+static const struct kva_lend fixture_lend = {.rotate = fixture_rotate};
+
 static struct kva_decide_in fixture_in(struct fixture *f, struct kva_schedule schedule)
 {
     return (struct kva_decide_in){
@@ -157,9 +177,11 @@ static struct kva_decide_in fixture_in(struct fixture *f, struct kva_schedule sc
         .scale = 1 / sqrtf((float)f->dim),
         .queries = fixture_queries,
         .queries_ctx = f,
+        .lend = &fixture_lend,
         .seed = 42,
         .block_len = schedule.kind == KVA_BLOCK ? f->tokens - f->tokens / 2 : f->tokens,
         .is_block = schedule.kind == KVA_BLOCK,
+        .seen = f->tokens,
     };
 }
 

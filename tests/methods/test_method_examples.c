@@ -126,9 +126,26 @@ static void adakv_in_blocks_keeps_layer_totals(void **state)
  * ---------------------------------------------------------------------------------- */
 
 static const char *const all_methods[] = {
-    "streaming",    "random",        "knorm",      "keydiff",
-    "valuediff",    "tova",          "snapkv",     "snapkv32",
-    "snapkv+adakv", "snapkv+global", "tova+adakv", "valuediff+global:norm=z",
+    "streaming",
+    "random",
+    "knorm",
+    "keydiff",
+    "valuediff",
+    "tova",
+    "snapkv",
+    "snapkv32",
+    "snapkv+adakv",
+    "snapkv+global",
+    "tova+adakv",
+    "valuediff+global:norm=z",
+    "keydiff_raw",
+    "manifoldkv:centroid_window=40",
+    "valuediff_dir",
+    "valuediff_norm",
+    "valuediff_attn:window=20",
+    "lagkv:lag=16,recursive=1",
+    "cur",
+    "cur:type=mean+adakv",
 };
 #define N_METHODS (sizeof all_methods / sizeof all_methods[0])
 

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* score_keydiff_raw.c - keydiff with an anchor of keys as they are.
+ *
+ *     anchor = mean of k_j                  per KV head, over the entries held now
+ *     s_j    = -cos(k_j, anchor)            a zero key has cosine 0
+ *
+ * Long keys pull this anchor, and the order differs from keydiff's (methods.md 12, E2).
+ */
+#include "methods/method.h"
+
+static const struct kva_param params_table[] = {
+    KVA_PARAM_RECENT,
+    KVA_PARAM_SINKS(0),
+    {.name = NULL},
+};
+
+static enum kva_status score(const struct kva_layer_view *view,
+                             const struct kva_params *params, float *s,
+                             struct kva_error *err)
+{
+    size_t dim = (size_t)view->head_dim;
+    float *anchor =
+        kva_arena_alloc(view->scratch, (size_t)view->kv_heads * dim, sizeof *anchor);
+
+    (void)params;
+    if (anchor == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "keydiff_raw anchors");
+    view->ops->row_mean(view->ops, view->k, 0, anchor);
+    view->ops->row_cosine(view->ops, view->k, anchor, s);
+    for (size_t j = 0; j < view->off[view->kv_heads]; j++)
+        s[j] = -s[j];
+    return KVA_OK;
+}
+
+const struct kva_scorer kva_score_keydiff_raw = {
+    .name = "keydiff_raw",
+    .summary = "keydiff with the mean of keys that are not normalised first",
+    .source = "variant of KeyDiff, arXiv 2504.15364",
+    .storage = "ours",
+    .needs = KVA_NEEDS_KEYS,
+    .version = 1,
+    .params = params_table,
+    .score = score,
+};
