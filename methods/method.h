@@ -89,6 +89,12 @@ struct kva_param {
         .type = KVA_PARAM_INT, .def = (n), .def_block = (n), .max = 1 << 20              \
     }
 
+#define KVA_PARAM_RECENT_SHARE(x)                                                        \
+    {                                                                                    \
+        .name = "recent_share", .help = "share of the budget that goes to the newest",   \
+        .type = KVA_PARAM_REAL, .def = (x), .def_block = (x), .max = 1                   \
+    }
+
 /* Parsed values, index = row of the descriptor's table. */
 struct kva_params {
     double value[KVA_MAX_PARAMS];
@@ -224,6 +230,11 @@ struct kva_scores {
     float *s;     /* higher stays; what is not finite has become -inf and is counted */
     int32_t *pos; /* positions, ascending within a kvhead */
     struct kva_protect protect;
+    /* parameter recent_share: this part of a KV head's nominal budget share[c] goes to its
+     * newest entries, or `recent` when that is more. share is set while a selection runs,
+     * NULL before the budget is known: then `recent` alone. */
+    double recent_share;
+    const int *share;
     uint64_t nonfinite;
     int32_t seen;
     /* of the wrapper: `wide` numbers an entry, wide * off[c] and so on; NULL: none */

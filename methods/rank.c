@@ -66,13 +66,14 @@ void kva_rank_protected(const struct kva_scores *sc, int c, int32_t newest, int 
                         int *tail)
 {
     const int32_t *pos = sc->pos + sc->off[c];
-    int n = (int)(sc->off[c + 1] - sc->off[c]);
+    int n = (int)(sc->off[c + 1] - sc->off[c]), recent = sc->protect.recent;
 
+    if (sc->share != NULL && (int)(sc->recent_share * sc->share[c]) > recent)
+        recent = (int)(sc->recent_share * sc->share[c]);
     *lead = *tail = 0;
     while (*lead < n && pos[*lead] < sc->protect.sinks)
         ++*lead;
-    while (*lead + *tail < n &&
-           (int64_t)pos[n - 1 - *tail] > (int64_t)newest - sc->protect.recent)
+    while (*lead + *tail < n && (int64_t)pos[n - 1 - *tail] > (int64_t)newest - recent)
         ++*tail;
 }
 

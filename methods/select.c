@@ -87,14 +87,18 @@ static enum kva_status gather(const struct kva_kvstore *store, int layer, bool k
 
 /* Protection by the parameters of these names, which most scorers have. */
 static void protect_params(const struct kva_scorer *scorer,
-                           const struct kva_params *params, struct kva_protect *p)
+                           const struct kva_params *params, struct kva_scores *sc)
 {
+    struct kva_protect *p = &sc->protect;
+
     *p = (struct kva_protect){0};
     for (int i = 0; scorer->params != NULL && scorer->params[i].name != NULL; i++) {
         if (strcmp(scorer->params[i].name, "sinks") == 0)
             p->sinks = (int)params->value[i];
         if (strcmp(scorer->params[i].name, "recent") == 0)
             p->recent = (int)params->value[i];
+        if (strcmp(scorer->params[i].name, "recent_share") == 0)
+            sc->recent_share = params->value[i];
     }
 }
 
@@ -198,7 +202,7 @@ static enum kva_status score_layer(const struct kva_method *m,
     KVA_TRY(make_view(m, in, m->scorer->needs, layer, arena, sc, &view, err));
     KVA_TRY(view_side(m, in, &view, err));
     if (layer == in->layer0) {
-        protect_params(m->scorer, &m->scorer_params, &sc->protect);
+        protect_params(m->scorer, &m->scorer_params, sc);
         if (m->scorer->protect != NULL)
             m->scorer->protect(&m->scorer_params, &view, &sc->protect);
     }
@@ -264,6 +268,7 @@ enum kva_status kva_method_wrap(const struct kva_method *m,
     kva_arena_init(&arena);
     KVA_GO(scores_new(in, out, err));
     out->protect = base->protect;
+    out->recent_share = base->recent_share;
     n = out->off[out->layers * out->kv_heads];
     memcpy(out->s, base->s, n * sizeof *out->s);
     last = in->layer1 > 0 ? in->layer1 : out->layers;
@@ -588,6 +593,9 @@ enum kva_status kva_method_select(const struct kva_method *m,
         memcpy(out->budget, n, (size_t)c * sizeof *n);
     } else {
         kva_budget_uniform(total, n, c, base);
+        sc.share = base;
+        if ((int)(sc.recent_share * (double)(total / (uint64_t)c)) > out->protect.recent)
+            out->protect.recent = (int)(sc.recent_share * (double)(total / (uint64_t)c));
         KVA_GO(promote(m, &sc, base, &own, err));
         KVA_GO(budgets(m, &sc, stat, total, base, n, out->budget, err));
         KVA_GO(resize(&p, out->budget, &total, err));
