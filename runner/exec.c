@@ -221,7 +221,9 @@ enum kva_status kva_exec_unit(struct kva_plan *plan, int unit, bool perf,
     }
     for (int q = 0; q < st.u.unit->n_idx && sink->sample != NULL; q++)
         KVA_GO(sink->sample(sink->ctx, &st.u.samples[q], err));
-    rc = perf ? run_alone(&st, err) : run_shared(&st, err);
+    rc = opts->probe != NULL ? opts->probe(opts->probe_ctx, &st, err)
+         : perf              ? run_alone(&st, err)
+                             : run_shared(&st, err);
 out:
     kva_base_release(&st.base);
     kva_base_release(&st.aware);

@@ -12,6 +12,7 @@
 
 #include "runner/plan.h"
 
+struct kva_unit_state; /* exec_internal.h */
 struct kva_exec_opts {
     int jobs;       /* workers that share the memory; 0: 1 */
     int wave;       /* most sessions of a wave; 0: 64 */
@@ -20,6 +21,9 @@ struct kva_exec_opts {
     bool prompts;   /* prompt text into the sample's meta */
     const volatile int
         *stop; /* non-zero: stop after the current step with KVA_EINTERRUPTED */
+    /* Called with the open unit instead of running its jobs (audit); NULL: run them. */
+    enum kva_status (*probe)(void *ctx, struct kva_unit_state *st, struct kva_error *err);
+    void *probe_ctx;
 };
 
 /* What identifies a sample (one question of the unit). */

@@ -17,6 +17,7 @@
 enum kva_enforce { KVA_DENSE, KVA_PHYSICAL, KVA_MASK };
 enum kva_visibility { KVA_AGNOSTIC, KVA_AWARE, KVA_FULL };
 const char *kva_enforce_name(enum kva_enforce e);
+bool kva_enforce_find(const char *name, enum kva_enforce *e); /* false: not built */
 const char *kva_visibility_name(enum kva_visibility v);
 
 /* ---- suite: what the file says, nothing opened yet

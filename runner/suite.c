@@ -12,11 +12,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *const ENFORCE[] = {"dense", "physical", "mask"};
+
 const char *kva_enforce_name(enum kva_enforce e)
 {
-    static const char *const names[] = {"dense", "physical", "mask"};
+    return ENFORCE[e];
+}
 
-    return names[e];
+bool kva_enforce_find(const char *name, enum kva_enforce *e)
+{
+    for (size_t i = 0; i < sizeof ENFORCE / sizeof *ENFORCE; i++)
+        if (strcmp(ENFORCE[i], name) == 0) {
+            *e = (enum kva_enforce)i;
+            return true;
+        }
+    return false;
 }
 
 const char *kva_visibility_name(enum kva_visibility v)
