@@ -140,6 +140,7 @@ struct kva_ops {
 
     /* ---- scorers. Results are ragged like the input: s[off[h] + j]. */
     void (*row_norm)(struct kva_ops *, const struct kva_rows *, float *s); /* ||x||_2 */
+    void (*row_abs)(struct kva_ops *, const struct kva_rows *, float *s);  /* ||x||_1 */
     /* mean[h][dim]: mean of the rows of each head; unit != 0: of the rows divided by
      * their norm (a zero row counts as zero) */
     void (*row_mean)(struct kva_ops *, const struct kva_rows *, int unit, float *mean);
@@ -154,6 +155,11 @@ struct kva_ops {
     void (*window_mean)(struct kva_ops *, const float *q, const int32_t *q_pos, int nq,
                         int heads, const struct kva_rows *k, const int32_t *k_pos,
                         float scale, float *m, const size_t *a_off);
+    /* The weights themselves, not their mean: row i of query head a at
+     * w + nq * a_off[a] + i * n_a, 0 where the entry is not visible. */
+    void (*window_rows)(struct kva_ops *, const float *q, const int32_t *q_pos, int nq,
+                        int heads, const struct kva_rows *k, const int32_t *k_pos,
+                        float scale, float *w, const size_t *a_off);
 };
 
 /* backend "cpu"; numerics "ref" or "f32"; threads >= 1 (capped at 64). KVAUDIT_CPU =

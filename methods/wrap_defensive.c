@@ -29,6 +29,7 @@
 #include "methods/window.h"
 
 enum { FIX_BIAS, KERNEL, MASS, WINDOW };
+enum { ROW_FLOATS = 4 << 20 }; /* weights of several rows held at once */
 enum { SHARE, BIAS, WIDE }; /* of aux: mean weight, -1 in the window; bias of the layer */
 
 static const struct kva_param params_table[] = {
@@ -95,23 +96,38 @@ struct rows {
 /* One row of weights w[n], the first `cut` before the window. */
 static void add_row(struct rows *r, const float *w, size_t n, size_t cut)
 {
-    double before = 0, after = 0;
-    size_t first = r->fix_bias ? cut : cut > (size_t)r->rows ? cut - (size_t)r->rows : 0;
+    double before = 0, after = 0, scale;
+    size_t half = (size_t)r->kernel / 2, end = r->fix_bias ? n : cut;
+    size_t first = cut > (size_t)r->rows ? cut - (size_t)r->rows : 0;
+    double *x = r->x + half; /* zeros on both sides */
 
-    for (size_t j = first; j < (r->fix_bias ? n : cut); j++)
+    for (size_t j = r->fix_bias ? cut : first; j < end; j++)
         r->bias += (double)w[j];
+    for (size_t j = 0; j < half; j++)
+        r->x[j] = x[cut + j] = 0;
     for (size_t j = 0; j < cut; j++) {
-        r->x[j] = (double)w[j];
-        r->mean[j] += r->x[j];
-        before += r->x[j];
+        x[j] = (double)w[j];
+        r->mean[j] += x[j];
+        before += x[j];
     }
-    kva_window_pool(r->x, cut, r->kernel, false, r->y);
-    for (size_t j = 0; j < cut; j++)
-        after += r->y[j];
-    for (size_t j = 0; after > 0 && j < cut; j++) {
-        double scaled = r->y[j] / after * before;
+    for (size_t j = 0; j < cut; j++) {
+        const double *near = r->x + j;
+        double sum = near[0];
 
-        r->worst[j] = scaled > r->worst[j] ? scaled : r->worst[j];
+        if (half == 2) { /* the published width, without a loop */
+            sum = near[0] + near[1] + near[2] + near[3] + near[4];
+        } else {
+            for (size_t k = 1; k <= 2 * half; k++)
+                sum += near[k];
+        }
+        r->y[j] = sum;
+        after += sum;
+    }
+    scale = after > 0 ? before / after : 0; /* the kernel's 1 / width drops out */
+    for (size_t j = 0; j < cut; j++) {
+        double y = r->y[j] * scale;
+
+        r->worst[j] = y > r->worst[j] ? y : r->worst[j];
     }
 }
 
@@ -125,25 +141,31 @@ static enum kva_status attend(const struct kva_layer_view *view, struct rows *r,
     size_t stride = (size_t)view->heads * (size_t)view->head_dim;
     int skip = view->nq - r->rows;
     size_t *off = kva_arena_alloc(view->scratch, (size_t)view->heads + 1, sizeof *off);
+    size_t most, step;
     float *w;
 
     if (off == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "window attention");
     for (int a = 0; a < view->heads; a++)
         off[a + 1] = off[a] + view->off[a / group + 1] - view->off[a / group];
-    w = kva_arena_alloc(view->scratch, off[view->heads], sizeof *w);
+    most = ROW_FLOATS / off[view->heads];
+    most = most < 1 ? 1 : most > (size_t)r->rows ? (size_t)r->rows : most;
+    w = kva_arena_alloc(view->scratch, most * off[view->heads], sizeof *w);
     if (w == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "window attention over %zu entries",
                         off[view->heads]);
-    for (int i = skip; i < view->nq; i++) {
-        view->ops->window_mean(view->ops, view->q + (size_t)i * stride, view->q_pos + i,
-                               1, view->heads, view->k, view->pos, view->scale, w, off);
+    for (size_t i = (size_t)skip; i < (size_t)view->nq; i += step) {
+        step = (size_t)view->nq - i < most ? (size_t)view->nq - i : most;
+        view->ops->window_rows(view->ops, view->q + i * stride, view->q_pos + i,
+                               (int)step, view->heads, view->k, view->pos, view->scale, w,
+                               off);
         for (int a = 0; a < view->heads; a++) {
-            int h = a / group;
+            size_t h = (size_t)(a / group), n = off[a + 1] - off[a];
 
             r->worst = worst + view->off[h];
             r->mean = mean + view->off[h];
-            add_row(r, w + off[a], off[a + 1] - off[a], cut[h]);
+            for (size_t u = 0; u < step; u++)
+                add_row(r, w + off[a] * step + u * n, n, cut[h]);
         }
     }
     r->bias /= (double)view->heads * r->rows;
@@ -194,7 +216,8 @@ static enum kva_status rescore(const struct kva_layer_view *view,
                      .kernel = (int)params->value[KERNEL],
                      .fix_bias = params->value[FIX_BIAS] > 0};
     size_t *cut = kva_arena_alloc(view->scratch, (size_t)view->kv_heads, sizeof *cut);
-    double *worst = kva_arena_alloc(view->scratch, 4 * n, sizeof *worst);
+    double *worst =
+        kva_arena_alloc(view->scratch, 4 * n + (size_t)r.kernel, sizeof *worst);
     float *w = kva_arena_alloc(view->scratch, n, sizeof *w);
 
     (void)base;
@@ -204,8 +227,8 @@ static enum kva_status rescore(const struct kva_layer_view *view,
         return KVA_FAIL(err, KVA_EINVALID, "defensive needs %d queries, there are %d",
                         r.rows, view->q == NULL ? 0 : view->nq);
     memset(worst, 0, 2 * n * sizeof *worst);
-    r.x = worst + 2 * n;
-    r.y = worst + 3 * n;
+    r.y = worst + 2 * n;
+    r.x = worst + 3 * n; /* with kernel / 2 zeros on each side */
     for (int h = 0; h < view->kv_heads; h++) {
         const int32_t *pos = view->pos + view->off[h];
 

@@ -6,8 +6,11 @@
  *     rotate        key j turned by delta_j positions
  *
  * The slices of W_O come from the backend's own products with unit vectors, so that they
- * are the numbers the engine computes with. They are made once for a model as long as
- * they take no more than KEEP_BYTES, else once for each call. */
+ * are the numbers the engine computes with. The Euclidean norm needs no slice: with the
+ * Cholesky factor R of G = W_O^a' W_O^a (dv x dv, made in double) || W_O^a v || = || R v
+ * ||, dim / dv times cheaper. Slices or factors are made once for a model as long as they
+ * take no more than KEEP_BYTES, else once for each call.
+ */
 #include "models/model_impl.h"
 
 #include <math.h>
@@ -15,32 +18,61 @@
 #include <string.h>
 
 #define KEEP_BYTES ((size_t)256 << 20)
-#define TILE       256
+#define TILE       128
 
+/* NULL where not made yet */
 struct kva_slices {
-    struct kva_weight **w; /* [layers][heads], NULL where not made yet */
+    struct kva_weight **w[2]; /* [layers][heads]: W_O^a; R of it */
 };
 
 void kva_lend_release(struct kva_model *m)
 {
     if (m->slices == NULL)
         return;
-    for (int i = 0; i < m->arch.layers * m->arch.heads; i++)
-        if (m->slices->w[i] != NULL)
-            m->ops->weight_free(m->ops, m->slices->w[i]);
-    free(m->slices->w);
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < m->arch.layers * m->arch.heads; i++)
+            if (m->slices->w[k][i] != NULL)
+                m->ops->weight_free(m->ops, m->slices->w[k][i]);
+        free(m->slices->w[k]);
+    }
     free(m->slices);
     m->slices = NULL;
 }
 
-static size_t slice_bytes(const struct kva_arch *a)
+/* Rows of the matrix that gives the norm. */
+static int rows_of(const struct kva_arch *a, int norm)
 {
-    return (size_t)a->layers * (size_t)a->heads * (size_t)a->dim * (size_t)a->v_dim *
-           sizeof(float);
+    return norm == 1 ? a->dim : a->v_dim;
 }
 
-/* W_O^a of every query head of a layer as weights out[heads]. */
-static enum kva_status make_slices(struct kva_model *m, int layer,
+/* Upper triangular R[n][n] with R'R = slice' slice, slice[d][n]; g is scratch of n * n. A
+ * direction without length gives a row of zeros. */
+static void factor(const float *slice, size_t d, size_t n, double *g, float *r)
+{
+    double most = 0;
+
+    memset(g, 0, n * n * sizeof *g);
+    for (size_t o = 0; o < d; o++)
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = i; j < n; j++)
+                g[i * n + j] += (double)slice[o * n + i] * (double)slice[o * n + j];
+    for (size_t i = 0; i < n; i++)
+        most = g[i * n + i] > most ? g[i * n + i] : most;
+    for (size_t i = 0; i < n; i++) {
+        double pivot = g[i * n + i] > 1e-14 * most ? sqrt(g[i * n + i]) : 0;
+
+        for (size_t j = 0; j < n; j++) {
+            g[i * n + j] = j >= i && pivot > 0 ? g[i * n + j] / pivot : 0;
+            r[i * n + j] = (float)g[i * n + j];
+        }
+        for (size_t k = i + 1; k < n; k++) /* what row i explains is taken away */
+            for (size_t j = k; j < n; j++)
+                g[k * n + j] -= g[i * n + k] * g[i * n + j];
+    }
+}
+
+/* W_O^a or R of every query head of a layer as weights out[heads]. */
+static enum kva_status make_slices(struct kva_model *m, int layer, int norm,
                                    struct kva_weight **out, struct kva_error *err)
 {
     const struct kva_arch *a = &m->arch;
@@ -48,9 +80,11 @@ static enum kva_status make_slices(struct kva_model *m, int layer,
     float *unit = kva_calloc(dv * in, sizeof *unit);
     float *column = kva_calloc(dv * d, sizeof *column);
     float *slice = kva_calloc(d * dv, sizeof *slice);
+    float *r = kva_calloc(dv * dv, sizeof *r);
+    double *gram = kva_calloc(dv * dv, sizeof *gram);
     enum kva_status rc = KVA_OK;
 
-    if (unit == NULL || column == NULL || slice == NULL) {
+    if (unit == NULL || column == NULL || slice == NULL || r == NULL || gram == NULL) {
         rc = KVA_FAIL(err, KVA_ENOMEM, "output projection of layer %d", layer);
         goto out;
     }
@@ -62,52 +96,52 @@ static enum kva_status make_slices(struct kva_model *m, int layer,
         for (size_t x = 0; x < dv; x++)
             for (size_t o = 0; o < d; o++)
                 slice[o * dv + x] = column[x * d + o];
-        KVA_GO(m->ops->weight_new(m->ops, KVA_F32, slice, a->dim, a->v_dim, NULL, &out[h],
-                                  err));
+        if (norm == 2)
+            factor(slice, d, dv, gram, r);
+        KVA_GO(m->ops->weight_new(m->ops, KVA_F32, norm == 2 ? r : slice,
+                                  rows_of(a, norm), a->v_dim, NULL, &out[h], err));
     }
 out:
     free(unit);
     free(column);
     free(slice);
+    free(r);
+    free(gram);
     return rc;
 }
 
-/* The slices of a layer: the model's own, or made for this call (*mine). */
-static enum kva_status get_slices(struct kva_model *m, int layer, struct kva_weight ***w,
-                                  bool *mine, struct kva_error *err)
+/* The matrices of a layer: the model's own, or made for this call (*mine). */
+static enum kva_status get_slices(struct kva_model *m, int layer, int norm,
+                                  struct kva_weight ***w, bool *mine,
+                                  struct kva_error *err)
 {
     const struct kva_arch *a = &m->arch;
     size_t n = (size_t)a->layers * (size_t)a->heads;
 
-    *mine = slice_bytes(a) > KEEP_BYTES;
+    *mine = n * (size_t)rows_of(a, norm) * (size_t)a->v_dim * sizeof(float) > KEEP_BYTES;
     if (*mine) {
         *w = kva_calloc((size_t)a->heads, sizeof(struct kva_weight *));
         if (*w == NULL)
             return KVA_FAIL(err, KVA_ENOMEM, "output projection of layer %d", layer);
-        return make_slices(m, layer, *w, err);
+        return make_slices(m, layer, norm, *w, err);
     }
     if (m->slices == NULL) {
         struct kva_slices *s = kva_calloc(1, sizeof *s);
 
-        if (s != NULL)
-            s->w = kva_calloc(n, sizeof(struct kva_weight *));
-        if (s == NULL || s->w == NULL) {
+        for (int k = 0; s != NULL && k < 2; k++)
+            s->w[k] = kva_calloc(n, sizeof(struct kva_weight *));
+        if (s == NULL || s->w[0] == NULL || s->w[1] == NULL) {
+            if (s != NULL) {
+                free(s->w[0]);
+                free(s->w[1]);
+            }
             free(s);
             return KVA_FAIL(err, KVA_ENOMEM, "output projections");
         }
         m->slices = s;
     }
-    *w = m->slices->w + (size_t)layer * (size_t)a->heads;
-    return (*w)[a->heads - 1] != NULL ? KVA_OK : make_slices(m, layer, *w, err);
-}
-
-static float norm_of(const float *y, size_t n, int norm)
-{
-    double sum = 0;
-
-    for (size_t i = 0; i < n; i++)
-        sum += norm == 1 ? fabs((double)y[i]) : (double)y[i] * (double)y[i];
-    return (float)(norm == 1 ? sum : sqrt(sum));
+    *w = m->slices->w[norm - 1] + (size_t)layer * (size_t)a->heads;
+    return (*w)[a->heads - 1] != NULL ? KVA_OK : make_slices(m, layer, norm, *w, err);
 }
 
 static enum kva_status project_norm(void *ctx, int layer, const struct kva_rows *v,
@@ -116,26 +150,28 @@ static enum kva_status project_norm(void *ctx, int layer, const struct kva_rows 
 {
     struct kva_model *m = ctx;
     const struct kva_arch *a = &m->arch;
-    const size_t d = (size_t)a->dim;
-    const int group = a->heads / a->kv_heads;
+    const int group = a->heads / a->kv_heads, d = rows_of(a, norm);
     struct kva_weight **w = NULL;
-    float *y = kva_calloc(TILE * d, sizeof *y);
+    float *y = kva_calloc(TILE * (size_t)d, sizeof *y);
     bool mine = false;
     enum kva_status rc;
 
     if (y == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "projected values");
-    KVA_GO(get_slices(m, layer, &w, &mine, err));
+    KVA_GO(get_slices(m, layer, norm, &w, &mine, err));
     for (int h = 0; h < a->heads; h++) {
         size_t first = v->off[h / group], n = v->off[h / group + 1] - first;
 
         for (size_t j0 = 0; j0 < n; j0 += TILE) {
-            size_t rows = n - j0 < TILE ? n - j0 : TILE;
+            const size_t off[2] = {0, n - j0 < TILE ? n - j0 : TILE};
+            const struct kva_rows tile = {y, off, 1, d};
 
             m->ops->matmul(m->ops, w[h], v->data + (first + j0) * (size_t)v->dim,
-                           (int)rows, y, a->dim);
-            for (size_t j = 0; j < rows; j++)
-                out[a_off[h] + j0 + j] = norm_of(y + j * d, d, norm);
+                           (int)off[1], y, d);
+            if (norm == 1)
+                m->ops->row_abs(m->ops, &tile, out + a_off[h] + j0);
+            else
+                m->ops->row_norm(m->ops, &tile, out + a_off[h] + j0);
         }
     }
 out:

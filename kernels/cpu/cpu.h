@@ -98,6 +98,7 @@ struct kva_cpu_kernels {
     void (*silu_mul)(const float *gate, const float *up, size_t n, float *y);
     void (*add)(float *x, const float *y, size_t n);
     float (*dot)(const float *x, const float *y, int n); /* sixteen lanes, fused, tree */
+    float (*absolute)(const float *x, int n); /* sum of |x|, lanes and tree as in dot */
     float (*distance2)(const float *x, const float *y, int n);
     double (*peak)(long loops); /* register loop; returns a number to keep it alive */
     int peak_flops;             /* floating-point operations per loop of `peak` */
@@ -140,6 +141,10 @@ void kva_cpu_attend(struct kva_ops *ops, const struct kva_attn *a);
 void kva_cpu_window_mean(struct kva_ops *ops, const float *q, const int32_t *q_pos,
                          int nq, int heads, const struct kva_rows *k,
                          const int32_t *k_pos, float scale, float *m,
+                         const size_t *a_off);
+void kva_cpu_window_rows(struct kva_ops *ops, const float *q, const int32_t *q_pos,
+                         int nq, int heads, const struct kva_rows *k,
+                         const int32_t *k_pos, float scale, float *w,
                          const size_t *a_off);
 /* Shared by both tables: exact rows, angles, statistics. kernels/cpu/common.c */
 void kva_cpu_embed(struct kva_ops *ops, const struct kva_weight *w, const int32_t *ids,

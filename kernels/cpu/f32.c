@@ -149,6 +149,15 @@ static void norm_item(void *ctx, int h, void *scratch)
         t->out[j] = sqrtf(t->k->dot(row_at(t->x, j), row_at(t->x, j), t->x->dim));
 }
 
+static void absolute_item(void *ctx, int h, void *scratch)
+{
+    const struct rows_job *t = ctx;
+
+    (void)scratch;
+    for (size_t j = t->x->off[h]; j < t->x->off[h + 1]; j++)
+        t->out[j] = t->k->absolute(row_at(t->x, j), t->x->dim);
+}
+
 static void distance_item(void *ctx, int h, void *scratch)
 {
     const struct rows_job *t = ctx;
@@ -217,6 +226,11 @@ static void row_norm(struct kva_ops *ops, const struct kva_rows *x, float *s)
     run_rows(ops, x, NULL, 0, s, norm_item);
 }
 
+static void row_abs(struct kva_ops *ops, const struct kva_rows *x, float *s)
+{
+    run_rows(ops, x, NULL, 0, s, absolute_item);
+}
+
 static void row_mean(struct kva_ops *ops, const struct kva_rows *x, int unit, float *mean)
 {
     run_rows(ops, x, NULL, unit, mean, mean_item);
@@ -246,8 +260,10 @@ void kva_cpu_f32_table(struct kva_ops *ops)
     ops->add = add;
     ops->logits_stats = kva_cpu_logits_stats;
     ops->row_norm = row_norm;
+    ops->row_abs = row_abs;
     ops->row_mean = row_mean;
     ops->row_distance = row_distance;
     ops->row_cosine = row_cosine;
     ops->window_mean = kva_cpu_window_mean;
+    ops->window_rows = kva_cpu_window_rows;
 }

@@ -602,6 +602,22 @@ static float dot(const float *x, const float *y, int n)
     return v_sum(acc);
 }
 
+static float absolute(const float *x, int n)
+{
+    struct v16 acc = v_zero(), v;
+    int i = 0;
+
+    for (; i + 16 <= n; i += 16) {
+        v = v_load(x + i);
+        acc = v_add(acc, v_max(v, v_sub(v_zero(), v)));
+    }
+    if (i < n) {
+        v = v_load_n(x + i, n - i);
+        acc = v_add(acc, v_max(v, v_sub(v_zero(), v)));
+    }
+    return v_sum(acc);
+}
+
 static float distance2(const float *x, const float *y, int n)
 {
     struct v16 acc = v_zero(), d;
@@ -695,6 +711,7 @@ static double peak(long loops)
         .silu_mul = silu_mul,                                                            \
         .add = add,                                                                      \
         .dot = dot,                                                                      \
+        .absolute = absolute,                                                            \
         .distance2 = distance2,                                                          \
         .peak = peak,                                                                    \
         .peak_flops = KERNEL_ROWS * KERNEL_VECS * 32,                                    \

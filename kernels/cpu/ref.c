@@ -288,6 +288,18 @@ static void row_norm(struct kva_ops *ops, const struct kva_rows *x, float *s)
             dot(x->data + j * (size_t)x->dim, x->data + j * (size_t)x->dim, x->dim));
 }
 
+static void row_abs(struct kva_ops *ops, const struct kva_rows *x, float *s)
+{
+    (void)ops;
+    for (size_t j = x->off[0]; j < x->off[x->heads]; j++) {
+        double sum = 0;
+
+        for (int i = 0; i < x->dim; i++)
+            sum += fabs((double)x->data[j * (size_t)x->dim + (size_t)i]);
+        s[j] = (float)sum;
+    }
+}
+
 static void row_mean(struct kva_ops *ops, const struct kva_rows *x, int unit, float *mean)
 {
     (void)ops;
@@ -348,8 +360,9 @@ struct window {
     const struct kva_rows *keys;
     const int32_t *k_pos;
     double scale;
-    float *mean;
+    float *out;
     const size_t *a_off;
+    bool rows; /* every row apart, no mean */
 };
 
 /* Item: one query head. Scores are computed three times (maximum, sum, share) so that
@@ -384,14 +397,19 @@ static void window_item(void *ctx, int a, void *scratch)
 
         for (int i = 0; i < t->nq; i++) {
             const float *q = t->q + ((size_t)i * t->heads + (size_t)a) * dim;
+            double w = 0;
 
             if (t->k_pos[first + j] <= t->q_pos[i])
-                mean += exp(t->scale *
-                                dot(q, t->keys->data + (first + j) * (size_t)dim, dim) -
-                            top[i]) /
-                        sum[i];
+                w = exp(t->scale *
+                            dot(q, t->keys->data + (first + j) * (size_t)dim, dim) -
+                        top[i]) /
+                    sum[i];
+            mean += w;
+            if (t->rows)
+                t->out[t->a_off[a] * (size_t)t->nq + (size_t)i * n + j] = (float)w;
         }
-        t->mean[t->a_off[a] + j] = (float)(mean / t->nq);
+        if (!t->rows)
+            t->out[t->a_off[a] + j] = (float)(mean / t->nq);
     }
 }
 
@@ -399,7 +417,16 @@ static void window_mean(struct kva_ops *ops, const float *q, const int32_t *q_po
                         int heads, const struct kva_rows *k, const int32_t *k_pos,
                         float scale, float *m, const size_t *a_off)
 {
-    struct window t = {q, q_pos, nq, heads, k, k_pos, (double)scale, m, a_off};
+    struct window t = {q, q_pos, nq, heads, k, k_pos, (double)scale, m, a_off, false};
+
+    kva_cpu_pool_run(&cpu_of(ops)->pool, heads, false, window_item, &t);
+}
+
+static void window_rows(struct kva_ops *ops, const float *q, const int32_t *q_pos, int nq,
+                        int heads, const struct kva_rows *k, const int32_t *k_pos,
+                        float scale, float *w, const size_t *a_off)
+{
+    struct window t = {q, q_pos, nq, heads, k, k_pos, (double)scale, w, a_off, true};
 
     kva_cpu_pool_run(&cpu_of(ops)->pool, heads, false, window_item, &t);
 }
@@ -416,8 +443,10 @@ void kva_cpu_ref_table(struct kva_ops *ops)
     ops->add = add;
     ops->logits_stats = kva_cpu_logits_stats;
     ops->row_norm = row_norm;
+    ops->row_abs = row_abs;
     ops->row_mean = row_mean;
     ops->row_distance = row_distance;
     ops->row_cosine = row_cosine;
     ops->window_mean = window_mean;
+    ops->window_rows = window_rows;
 }

@@ -315,7 +315,8 @@ static size_t row_operations(struct kva_ops *ops, const struct ragged *g, const 
     ops->row_cosine(ops, &g->rows, c, out + 2 * n);
     ops->row_mean(ops, &g->rows, 0, out + 3 * n);
     ops->row_mean(ops, &g->rows, 1, out + 3 * n + m);
-    return 3 * n + 2 * m;
+    ops->row_abs(ops, &g->rows, out + 3 * n + 2 * m);
+    return 4 * n + 2 * m;
 }
 
 static void naive_rows(const struct ragged *g, const float *c, float *out)
@@ -323,6 +324,7 @@ static void naive_rows(const struct ragged *g, const float *c, float *out)
     int dim = g->rows.dim;
     size_t n = g->n;
     float *mean = out + 3 * n, *unit = mean + (size_t)3 * dim;
+    float *absolute = unit + (size_t)3 * dim;
 
     for (int h = 0; h < 3; h++) {
         const float *ch = c + h * dim;
@@ -330,11 +332,14 @@ static void naive_rows(const struct ragged *g, const float *c, float *out)
 
         for (size_t j = g->off[h]; j < g->off[h + 1]; j++) {
             const float *x = g->data + j * (size_t)dim;
-            double dot = 0, xn = norm_of(x, NULL, dim);
+            double dot = 0, xn = norm_of(x, NULL, dim), sum = 0;
 
             for (int i = 0; i < dim; i++)
                 dot += (double)x[i] * (double)ch[i];
             out[j] = (float)xn;
+            for (int i = 0; i < dim; i++)
+                sum += fabs((double)x[i]);
+            absolute[j] = (float)sum;
             out[n + j] = (float)norm_of(x, ch, dim);
             out[2 * n + j] = xn > 0 && cn > 0 ? (float)(dot / xn / cn) : 0.0f;
         }
@@ -371,7 +376,7 @@ static void row_operations_match_double_and_agree_everywhere(void **state)
         ragged_make(&g, &r, dims[d], 1500, 0, 33);
         memset(g.data + (size_t)5 * dims[d], 0, (size_t)dims[d] * 4); /* a zero row */
         memset(c + 2 * dims[d], 0, (size_t)dims[d] * 4);              /* a zero centre */
-        room = 3 * g.n + (size_t)6 * dims[d];
+        room = 4 * g.n + (size_t)6 * dims[d];
         want = calloc(room, 4);
         out = calloc(room, 4);
         first = calloc(room, 4);
@@ -547,6 +552,60 @@ static void a_window_spreads_its_attention_over_what_it_sees(void **state)
     }
 }
 
+/* The rows of a window against its mean, and one after another against all at once. */
+static void the_rows_of_a_window_average_to_its_mean(void **state)
+{
+    const char *const *isas = kva_cpu_isas();
+    struct kva_rng r = {16};
+    struct window w;
+    float *mean, *rows, *first, *one;
+
+    (void)state;
+    window_make(&w, &r, 20, 3, 64, 130, 33, 7);
+    mean = calloc(w.out_n, 4);
+    one = calloc(w.out_n, 4);
+    rows = calloc(w.out_n * 20, 4);
+    first = calloc(w.out_n * 20, 4);
+    for (int i = -1; i < 0 || isas[i]; i++) {
+        struct kva_ops *ops = open_ops(i < 0 ? "ref" : "f32", i < 0 ? NULL : isas[i], 2);
+
+        ops->window_mean(ops, w.q, w.q_pos, 20, 9, &w.keys.rows, w.k_pos, 0.125f, mean,
+                         w.a_off);
+        ops->window_rows(ops, w.q, w.q_pos, 20, 9, &w.keys.rows, w.k_pos, 0.125f, rows,
+                         w.a_off);
+        for (int a = 0; a < 9; a++) {
+            size_t n = w.keys.off[a / 3 + 1] - w.keys.off[a / 3];
+
+            for (size_t j = 0; j < n; j++) {
+                double sum = 0;
+
+                for (size_t u = 0; u < 20; u++)
+                    sum += (double)rows[20 * w.a_off[a] + u * n + j];
+                assert_true(fabs(sum / 20 - (double)mean[w.a_off[a] + j]) < 1e-6);
+            }
+        }
+        if (i <= 0)
+            memcpy(first, rows, w.out_n * 80);
+        assert_true(same_bits(rows, first, w.out_n * 20));
+        for (int u = 0; u < 20; u++) { /* a row does not depend on the others */
+            ops->window_rows(ops, w.q + u * 9 * 64, w.q_pos + u, 1, 9, &w.keys.rows,
+                             w.k_pos, 0.125f, one, w.a_off);
+            for (int a = 0; a < 9; a++) {
+                size_t n = w.keys.off[a / 3 + 1] - w.keys.off[a / 3];
+
+                assert_true(same_bits(one + w.a_off[a],
+                                      rows + 20 * w.a_off[a] + (size_t)u * n, n));
+            }
+        }
+        kva_ops_close(ops);
+    }
+    free(mean);
+    free(one);
+    free(rows);
+    free(first);
+    window_free(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -561,6 +620,7 @@ int main(void)
         cmocka_unit_test(row_operations_match_double_and_agree_everywhere),
         cmocka_unit_test(the_worked_distances_come_out),
         cmocka_unit_test(a_window_spreads_its_attention_over_what_it_sees),
+        cmocka_unit_test(the_rows_of_a_window_average_to_its_mean),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

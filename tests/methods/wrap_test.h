@@ -170,8 +170,9 @@ static void check_counts(const char *text, int wide)
                     size_t at = d.keep.off[c], end = d.keep.off[c + 1];
 
                     assert_true(end > at && end - at <= (size_t)n);
-                    /* equal scores of different heads: the lower head goes first */
-                    if (kind > 0 && m.allocator->compares_heads)
+                    /* equal scores of different heads: the lower head goes first; and
+                     * what is lifted above all is equal */
+                    if ((kind > 0 || n % 4 > 0) && m.allocator->compares_heads)
                         continue;
                     assert_int_equal(end - at,
                                      t.keep.off[(c ^ 1) + 1] - t.keep.off[c ^ 1]);
