@@ -290,6 +290,9 @@ const struct kva_wrapper kva_wrap_balance = {
     .name = "balance",
     .summary = "swaps entries while the kept output nears the full one; diagnostic",
     .source = "balancing selector of ContourKV, arXiv 2608.25230",
+    .storage = "ours",
+    .deviates =
+        "Masses are the scores of a KV head as one row; the paper works on single rows.",
     .needs = KVA_NEEDS_VALUES,
     .version = 1,
     .keeps_unit = true,

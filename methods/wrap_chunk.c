@@ -229,6 +229,10 @@ const struct kva_wrapper kva_wrap_chunk = {
     .name = "chunk",
     .summary = "whole chunks of neighbours, the same positions in all KV heads",
     .source = "ChunkKV, arXiv 2502.00299",
+    .storage = "uniform",
+    .deviates = "The published form keeps whole chunks and misses its budget by up to "
+                "one; here the last chunk is cut to the entry, and protected entries "
+                "count in no chunk. exact=0 restores it.",
     .version = 1,
     .keeps_unit = true,
     .same_positions = true,

@@ -156,6 +156,10 @@ const struct kva_wrapper kva_wrap_critical = {
     .name = "critical",
     .summary = "second half of the budget by score times projected value norm",
     .source = "CriticalKV, arXiv 2502.03805",
+    .storage = "uniform; mask; ragged",
+    .deviates =
+        "kvpress 0.5.5 spends stage 1 on the window first and may drop window entries in "
+        "stage 2; here the window stands outside both stages. compat=1 restores it.",
     .needs = KVA_NEEDS_VALUES | KVA_NEEDS_LEND,
     .version = 1,
     .keeps_unit = true,

@@ -320,6 +320,10 @@ const struct kva_wrapper kva_wrap_defensive = {
     .name = "defensive",
     .summary = "largest weight of any query of the window, times projected norms",
     .source = "DefensiveKV, arXiv 2510.13334",
+    .storage = "ragged",
+    .deviates = "The published bias of stage 1 measures the keys before the window, and "
+                "forced entries tie with the best real one; here they stand above it. "
+                "fix_bias=0 restores the bias.",
     .needs = KVA_NEEDS_KEYS | KVA_NEEDS_VALUES | KVA_NEEDS_QUERIES | KVA_NEEDS_LEND,
     .version = 1,
     .nonneg = true,
