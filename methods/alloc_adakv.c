@@ -7,9 +7,8 @@
  * by (score, position, lower head) and the best survive. Protected entries count inside
  * the layer's total.
  *
- * Differs from kvpress 0.5.5, where the window counts inside floor(alpha * nk): there the
- * safeguard reserves nothing beyond a window of alpha * nk entries or more. The published
- * code's totals drift by rounding; here they are exact. */
+ * compat=1: protected entries count inside the safeguard, as in kvpress 0.5.5, so that it
+ * reserves nothing beyond a window of alpha * nk entries or more. */
 #include "methods/method.h"
 
 #include <math.h>
@@ -17,7 +16,7 @@
 
 #include "methods/rank.h"
 
-enum { ALPHA, NORM };
+enum { ALPHA, COMPAT, NORM };
 
 static const struct kva_param params_table[] = {
     {.name = "alpha",
@@ -25,6 +24,10 @@ static const struct kva_param params_table[] = {
      .type = KVA_PARAM_REAL,
      .def = 0.2,
      .def_block = 0.2,
+     .max = 1},
+    {.name = "compat",
+     .help = "1: protected entries count inside the safeguard, as in kvpress",
+     .type = KVA_PARAM_INT,
      .max = 1},
     KVA_PARAM_NORM,
     {.name = NULL},
@@ -70,15 +73,18 @@ static enum kva_status allocate(const struct kva_alloc_in *in,
         held[l] = (int)(sc->off[(l + 1) * heads] - sc->off[l * heads]);
     layer_totals(in, held, total);
     for (int l = 0; l < sc->layers; l++) {
+        bool inside = params->value[COMPAT] > 0;
         /* alpha is a decimal number: 0.29 of 100 is 29, although the product is a hair
-         * less */
-        int sure = (int)floor(params->value[ALPHA] * (total[l] / heads) + 1e-9);
+         * less, which kvpress truncates */
+        int sure =
+            (int)floor(params->value[ALPHA] * (total[l] / heads) + (inside ? 0 : 1e-9));
 
         for (int h = 0; h < heads; h++) {
             int lead, tail;
 
             kva_rank_protected(sc, l * heads + h, newest, &lead, &tail);
             reserve[h] = sure > 0 || lead + tail > 0 ? sure : 1;
+            reserve[h] -= inside ? lead + tail : 0;
         }
         KVA_GO(kva_rank_flat(sc, l * heads, (l + 1) * heads, (uint64_t)total[l], reserve,
                              (enum kva_norm)params->value[NORM], b + l * heads, err));

@@ -60,6 +60,7 @@ const struct kva_allocator kva_alloc_global = {
     .version = 1,
     .compares_heads = true,
     .compares_layers = true,
+    .cross_layer = true,
     .params = params_table,
     .allocate = allocate,
 };

@@ -237,6 +237,7 @@ struct kva_scores {
     const int *share;
     uint64_t nonfinite;
     int32_t seen;
+    int32_t prompt; /* tokens the last prefill decision will have read; 0: not known */
     /* of the wrapper: `wide` numbers an entry, wide * off[c] and so on; NULL: none */
     float *aux;
     int wide;
@@ -295,6 +296,8 @@ struct kva_alloc_in {
     uint64_t total;          /* entries over all kvheads, never above the sum of n */
     const double *seen_stat; /* [layers][n_stat] of `observe`; NULL: none */
     const struct kva_table *table; /* the method's file; NULL: none */
+    bool *fallback; /* to be set: the form of the allocator does not fit this budget, the
+                       shares are uniform (pyramid_fallback, floor_cut) */
 };
 
 struct kva_allocator {
@@ -314,6 +317,10 @@ struct kva_allocator {
     /* Looks at a layer before the budget is known; NULL: nothing to see. */
     enum kva_status (*observe)(const struct kva_layer_view *, const struct kva_params *,
                                double *stat, struct kva_error *err);
+    /* May raise what the scorer protects, for a decision of `total` entries over `cells`
+     * KV heads; NULL: nothing. */
+    void (*protect)(const struct kva_params *, uint64_t total, int cells,
+                    struct kva_protect *);
     /* b[C]: entries each kvhead may keep; sums to total exactly; 0 < b <= n. */
     enum kva_status (*allocate)(const struct kva_alloc_in *, const struct kva_params *,
                                 int *b, struct kva_error *err);
@@ -355,13 +362,14 @@ struct kva_method {
     struct kva_params wrapper_params;
     const struct kva_allocator *allocator;
     struct kva_params allocator_params;
-    char file[256];           /* of the parameter of type FILE; empty: none */
-    struct kva_table *table;  /* bound by kva_method_bind; the method owns it */
-    char spec[420];           /* canonical; a file stands as the start of its SHA-256 */
-    char scorer_spec[192];    /* canonical scorer part: the key under which scores are
-                                 shared */
-    char wrapped_spec[288];   /* scorer and wrapper: the key of what `rescore` leaves */
-    char allocator_spec[128]; /* the key of what `observe` saw */
+    char file[256];          /* of the parameter of type FILE; empty: none */
+    struct kva_table *table; /* bound by kva_method_bind; the method owns it */
+    /* Canonical; a file stands as its path until it is bound, then as the start of its
+     * SHA-256. */
+    char spec[960];
+    char scorer_spec[448];    /* scorer part: the key under which scores are shared */
+    char wrapped_spec[576];   /* scorer and wrapper: the key of what `rescore` leaves */
+    char allocator_spec[384]; /* the key of what `observe` saw */
 };
 /* KVA_EINVALID with the nearest known name, the parameter's range, or why the pair is
  * refused. The schedule decides defaults. "dense" and "blind" take nothing. */
@@ -413,6 +421,7 @@ struct kva_decide_in {
     int block_len;
     bool is_block;
     int32_t seen;
+    int32_t prompt; /* tokens the last prefill decision will have read; 0: not known */
     int question;
     double keep; /* for budget_dependent scorers: total / entries held */
     /* Sums collected for `want`, of one layer: ragged, in rank order; NULL when the
@@ -455,6 +464,7 @@ struct kva_decision {
     struct kva_protect protect; /* classes that outranked the scores */
     bool protect_overflow;      /* more protected entries than budget somewhere
                                    (methods.md 3.4) */
+    bool fallback;              /* the allocator fell back to uniform shares */
     int *budget;                /* [C] entries each kvhead was given */
 };
 /* Allocates and selects. KVA_EINVALID when `total` is below one entry per KV head. Rank

@@ -43,6 +43,7 @@ static enum kva_status scores_new(const struct kva_decide_in *in, struct kva_sco
     sc->layers = shape->layers;
     sc->kv_heads = shape->kv_heads;
     sc->seen = in->seen;
+    sc->prompt = in->prompt;
     sc->off = kva_calloc(c + 1, sizeof *sc->off);
     if (sc->off == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "scores of %zu KV heads", c);
@@ -397,10 +398,16 @@ static enum kva_status keep_new(const struct kva_scores *sc, const int *b,
  */
 static enum kva_status budgets(const struct kva_method *m, const struct kva_scores *sc,
                                const double *stat, uint64_t total, const int *base,
-                               const int *n, int *b, struct kva_error *err)
+                               const int *n, struct kva_decision *out,
+                               struct kva_error *err)
 {
-    struct kva_alloc_in in = {
-        .scores = sc, .base = base, .total = total, .seen_stat = stat, .table = m->table};
+    struct kva_alloc_in in = {.scores = sc,
+                              .base = base,
+                              .total = total,
+                              .seen_stat = stat,
+                              .table = m->table,
+                              .fallback = &out->fallback};
+    int *b = out->budget;
     int c = sc->layers * sc->kv_heads;
     uint64_t sum = 0;
 
@@ -592,12 +599,15 @@ enum kva_status kva_method_select(const struct kva_method *m,
         out->nothing_to_do = true;
         memcpy(out->budget, n, (size_t)c * sizeof *n);
     } else {
+        if (m->allocator->protect != NULL)
+            m->allocator->protect(&m->allocator_params, total, c, &sc.protect);
+        out->protect = sc.protect;
         kva_budget_uniform(total, n, c, base);
         sc.share = base;
         if ((int)(sc.recent_share * (double)(total / (uint64_t)c)) > out->protect.recent)
             out->protect.recent = (int)(sc.recent_share * (double)(total / (uint64_t)c));
         KVA_GO(promote(m, &sc, base, &own, err));
-        KVA_GO(budgets(m, &sc, stat, total, base, n, out->budget, err));
+        KVA_GO(budgets(m, &sc, stat, total, base, n, out, err));
         KVA_GO(resize(&p, out->budget, &total, err));
     }
     KVA_GO(keep_new(&sc, out->budget, &out->keep, err));

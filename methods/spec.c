@@ -540,7 +540,7 @@ static enum kva_status check_pair(const struct kva_method *m, struct kva_error *
 enum kva_status kva_method_specs(struct kva_method *m, const char *file,
                                  struct kva_error *err)
 {
-    char wrapper[128] = "";
+    char wrapper[384] = "";
     int n, w;
     bool ok;
 

@@ -122,7 +122,7 @@ int kva_wave_limit(const struct kva_unit_run *u, int most);
 /* ---- exec_cut.c ---- */
 
 struct kva_scored {
-    char spec[192];
+    char spec[448];
     struct kva_scores scores;
     uint64_t ns, scratch;
 };

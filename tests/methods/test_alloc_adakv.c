@@ -109,6 +109,16 @@ static void protected_entries_count_inside_the_total(void **state)
     assert_keeps(d, 0, 0, 4, 5);
     assert_keeps(d, 1, 0, 4, 5);
     kva_decision_release(&d);
+    /* compat: they count inside the safeguard, floor(1 * 3) = 3, which leaves one other
+     */
+    d = select_of(&sc, "snapkv+adakv:alpha=1,compat=1", 6);
+    assert_keeps(d, 0, 0, 4, 5);
+    assert_keeps(d, 1, 0, 4, 5);
+    kva_decision_release(&d);
+    d = select_of(&sc, "snapkv+adakv:alpha=0.34,compat=1", 6);
+    assert_keeps(d, 0, 0, 1, 4, 5);
+    assert_keeps(d, 1, 4, 5);
+    kva_decision_release(&d);
     /* more protected than the layer's total: each head its uniform share, rule 3.4 */
     sc.protect.recent = 4;
     d = select_of(&sc, "snapkv+adakv:alpha=0", 6);

@@ -21,7 +21,7 @@ static void canonical_text_spells_every_parameter_sorted(void **state)
           "snapkv:group=after,kernel=5,pool=avg,recent=0,sinks=4,window=32+uniform");
     check("snapkv+adakv", ONESHOT,
           "snapkv:group=after,kernel=5,pool=avg,recent=0,sinks=0,window=64"
-          "+adakv:alpha=0.2,norm=none");
+          "+adakv:alpha=0.2,compat=0,norm=none");
     check("keydiff+global:norm=z,floor=32", BLOCK128,
           "keydiff:recent=0,sinks=0+global:floor=32,norm=z");
     check("streaming", ONESHOT, "streaming:sinks=4+uniform");
@@ -50,10 +50,10 @@ static void aliases_expand_before_storing(void **state)
           "snapkv:group=after,kernel=7,pool=avg,recent=0,sinks=0,window=32+uniform");
     check("adakv", ONESHOT,
           "snapkv:group=after,kernel=5,pool=avg,recent=0,sinks=0,window=64"
-          "+adakv:alpha=0.2,norm=none");
+          "+adakv:alpha=0.2,compat=0,norm=none");
     check("adakv:alpha=0.5", ONESHOT,
           "snapkv:group=after,kernel=5,pool=avg,recent=0,sinks=0,window=64"
-          "+adakv:alpha=0.5,norm=none");
+          "+adakv:alpha=0.5,compat=0,norm=none");
 }
 
 static void numbers_are_written_in_their_shortest_form(void **state)
