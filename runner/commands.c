@@ -58,8 +58,12 @@ static const struct kva_command COMMANDS[] = {
     {"compare", "A B", "paired win, tie and loss with intervals", NULL, 0, no_options,
      NULL},
     {"audit", "SUITE", "claimed bytes against held bytes", NULL, 0, no_options, NULL},
-    {"analyze", "KIND SUITE", "geometry, ablation, ceiling, oracle", NULL, 0, no_options,
-     NULL},
+    {"analyze", "KIND MODEL", "measure a model once for methods that read a file",
+     "KIND is\n\n"
+     "qfilter: the mean direction of the queries of each KV head, for the method "
+     "qfilter:filter=FILE.\n\n"
+     "The file names the model it was made for; the program refuses it for another.",
+     1, kva_cmd_analyze_options, kva_cmd_analyze},
     {"score", "METRIC FILE", "score given predictions with a metric",
      "FILE (- is standard input) holds one JSON object a line: \"prediction\", "
      "\"answers\" (a "

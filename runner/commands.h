@@ -19,6 +19,7 @@ const struct kva_opt *kva_cmd_list_options(void);
 const struct kva_opt *kva_cmd_doctor_options(void);
 const struct kva_opt *kva_cmd_fetch_options(void);
 const struct kva_opt *kva_cmd_score_options(void);
+const struct kva_opt *kva_cmd_analyze_options(void);
 int kva_cmd_run(int argc, char **argv);
 int kva_cmd_report(int argc, char **argv);
 int kva_cmd_generate(int argc, char **argv);
@@ -26,6 +27,7 @@ int kva_cmd_list(int argc, char **argv);
 int kva_cmd_doctor(int argc, char **argv);
 int kva_cmd_fetch(int argc, char **argv);
 int kva_cmd_score(int argc, char **argv);
+int kva_cmd_analyze(int argc, char **argv);
 
 /* Prints "kvaudit: TEXT" (with --verbose where it was found) and yields the exit code. */
 int kva_command_fail(const struct kva_error *err);

@@ -21,12 +21,6 @@ struct kva_carried {
 };
 size_t kva_carried_count(void);
 struct kva_carried kva_carried_file(size_t i);
-/* The carried bytes of `file`, or those of data_dir/file (kept in *own, which the caller
- * releases). */
-enum kva_status kva_carried_load(const char *data_dir, const char *file,
-                                 struct kva_buf *own, const char **bytes, size_t *n,
-                                 char sha256[65], struct kva_error *err);
-
 /* Where a data set of the user is: opts->data by name (a file, or a directory that holds
  * `file`), else <cache>/data/NAME/FILE. KVA_EIO saying both ways when it is nowhere. */
 enum kva_status kva_data_find(const struct kva_task_opts *opts, const char *name,

@@ -184,4 +184,10 @@ struct kva_task_desc {
 };
 const struct kva_task_desc *kva_tasks(size_t *n);
 
+/* The carried bytes of `file`, or those of data_dir/file (kept in *own, which the caller
+ * releases). */
+enum kva_status kva_carried_load(const char *data_dir, const char *file,
+                                 struct kva_buf *own, const char **bytes, size_t *n,
+                                 char sha256[65], struct kva_error *err);
+
 #endif
