@@ -7,6 +7,7 @@
  * succeeds is right. What a failure must leave usable is used afterwards. */
 #include "tests/db/fixture.h"
 
+#include "methods/lukv.h"
 #include "methods/method.h"
 #include "metrics/metric.h"
 #include "models/model.h"
@@ -336,7 +337,7 @@ static enum kva_status decide(void *ctx, struct kva_error *err)
     kva_session_decide_in(d->session, &in);
     in.block_len = TOKENS;
     KVA_GO(kva_method_score(&d->method, &in, &scores, NULL, err));
-    KVA_GO(kva_method_select(&d->method, &scores, NULL, total, &out, err));
+    KVA_GO(kva_method_decide(&d->method, &in, &scores, total, &out, NULL, err));
     assert_int_equal(out.total, total);
     fnv = kva_fnv1a64(out.keep.rank, total * sizeof *out.keep.rank);
     if (!d->fnv)
@@ -358,13 +359,32 @@ static void every_method_scores_and_selects(void **state)
                                         "tova",
                                         "snapkv:window=8,kernel=3+adakv",
                                         "snapkv:window=8+global:norm=cell_sum",
-                                        "snapkv:group=before,window=8"};
+                                        "snapkv:group=before,window=8",
+                                        "random+pyramid:window=1",
+                                        "random+pyramid:compat=1,window=1",
+                                        "random+cake:window=4",
+                                        "random+lava",
+                                        "random+contour",
+                                        "random+contour:rule=fixed",
+                                        "random+contour:rule=propmass",
+                                        "random+headkv:profile=x,window=1",
+                                        "random+file:as=shares,profile=x"};
+    const struct kva_model_info *info = kva_model_info(tiny);
+    double shares[64];
+    struct kva_table table = {.kind = "any",
+                              .layers = info->layers,
+                              .kv_heads = info->kv_heads,
+                              .columns = 1,
+                              .data = shares};
     const struct kva_schedule oneshot = {0};
     struct kva_error err = {0};
     struct decide d = {0};
     int32_t ids[TOKENS];
 
     (void)state;
+    assert_true(info->layers * info->kv_heads <= 64);
+    for (int i = 0; i < 64; i++)
+        shares[i] = 1 + i % 3;
     some_ids(ids);
     assert_int_equal(kva_session_new(tiny, &session_opts, &d.session, &err), KVA_OK);
     assert_int_equal(kva_prefill(tiny, d.session, ids, TOKENS, 0, NULL, &err), KVA_OK);
@@ -372,9 +392,33 @@ static void every_method_scores_and_selects(void **state)
         if (kva_method_parse(specs[i], &oneshot, &d.method, &err) != KVA_OK)
             fail_msg("%s", err.text);
         d.fnv = 0;
+        d.method.table = &table; /* read by those that have a profile */
         assert_true(exhaust(specs[i], decide, &d) > 3);
     }
     kva_session_free(d.session);
+}
+
+static enum kva_status make_profile(void *ctx, struct kva_error *err)
+{
+    const struct kva_lukv_question *q = ctx;
+    struct kva_table t;
+    enum kva_status rc = kva_lukv_profile(q, 2, &t, err);
+
+    if (rc == KVA_OK)
+        assert_true(t.data[50] > 0 && t.data[50] < 1);
+    kva_table_release(&t);
+    return rc;
+}
+
+static void a_profile_is_made(void **state)
+{
+    float x[3 * 60];
+    struct kva_lukv_question q[2] = {{3, 1, 60, x, x, 4, 1}, {3, 1, 60, x, x, 4, 1}};
+
+    (void)state;
+    for (int i = 0; i < 3 * 60; i++)
+        x[i] = (float)(i * 7 % 60);
+    assert_true(exhaust("lukv profile", make_profile, q) > 6);
 }
 
 /* ---- tasks ---- */
@@ -817,6 +861,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(opening_a_model),
         cmocka_unit_test(sessions_and_prompts),
         cmocka_unit_test(every_method_scores_and_selects),
+        cmocka_unit_test(a_profile_is_made),
         cmocka_unit_test(every_kind_of_task_makes_an_item),
         cmocka_unit_test(records_of_benchmarks_make_items),
         cmocka_unit_test(results_are_stored_and_read),
