@@ -160,6 +160,17 @@ struct kva_ops {
     void (*window_rows)(struct kva_ops *, const float *q, const int32_t *q_pos, int nq,
                         int heads, const struct kva_rows *k, const int32_t *k_pos,
                         float scale, float *w, const size_t *a_off);
+    /* The largest instead of the mean: max over the rows of by[i] * softmax, by >= 0; by
+     * NULL: 1. An entry that no row sees gets 0. */
+    void (*window_max)(struct kva_ops *, const float *q, const int32_t *q_pos, int nq,
+                       int heads, const struct kva_rows *k, const int32_t *k_pos,
+                       float scale, const float *by, float *m, const size_t *a_off);
+    /* Adds rows of `heads` vectors of dim floats (row stride `stride`) to sum[heads][dim]
+     * and their products to square[heads][dim][dim], of which the lower triangle counts.
+     * Products of two floats are exact in double and rows ascend, so how the rows were
+     * cut into calls changes no bit. */
+    void (*row_moments)(struct kva_ops *, const float *x, int stride, int rows, int heads,
+                        int dim, double *sum, double *square);
 };
 
 /* backend "cpu"; numerics "ref" or "f32"; threads >= 1 (capped at 64). KVAUDIT_CPU =

@@ -288,26 +288,17 @@ static void add_queries(struct kva_collector *c, int layer, const float *raw,
                         const int32_t *pos, int n)
 {
     const struct kva_arch *a = &c->m->arch;
-    const size_t d = (size_t)a->head_dim, heads = (size_t)a->heads;
+    const size_t d = (size_t)a->head_dim, at = (size_t)layer * (size_t)a->heads;
+    int skip = 0;
 
-    for (int i = 0; i < n; i++) {
-        const float *row = raw + (size_t)i * width(c);
-
-        if (pos[i] < c->want.start)
-            continue;
-        c->count[layer]++;
-        for (size_t h = 0; h < heads; h++) {
-            double *sum = c->sum + ((size_t)layer * heads + h) * d;
-            double *square = c->square + ((size_t)layer * heads + h) * d * d;
-            const float *q = row + h * d;
-
-            for (size_t x = 0; x < d; x++)
-                sum[x] += (double)q[x];
-            for (size_t x = 0; x < d; x++)
-                for (size_t y = 0; y <= x; y++)
-                    square[x * d + y] += (double)q[x] * (double)q[y];
-        }
-    }
+    while (skip < n && pos[skip] < c->want.start)
+        skip++;
+    if (skip == n)
+        return;
+    c->m->ops->row_moments(c->m->ops, raw + (size_t)skip * width(c), (int)width(c),
+                           n - skip, a->heads, a->head_dim, c->sum + at * d,
+                           c->square + at * d * d);
+    c->count[layer] += n - skip;
 }
 
 enum kva_status kva_collector_rows(struct kva_collector *c,

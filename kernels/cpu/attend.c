@@ -258,7 +258,9 @@ struct window {
     float scale;
     float *out;
     const size_t *a_off;
-    bool rows; /* every row apart, no mean */
+    bool rows;       /* every row apart, no mean */
+    bool max;        /* the largest, no mean */
+    const float *by; /* of `max`: factor of each row; NULL: 1 */
 };
 
 struct window_tiles {
@@ -311,7 +313,8 @@ static void window_pass(const struct window *t, const struct window_tiles *tl, i
             if (y && t->rows)
                 write_rows(t, tl, u, b, mask, held, n, y + j);
             else if (y)
-                t->k->weights_sum(tl->s, b, t->scale, mask, tl->m + u, tl->w + u, sum);
+                (t->max ? t->k->weights_max : t->k->weights_sum)(
+                    tl->s, b, t->scale, mask, tl->m + u, tl->w + u, sum);
             else
                 t->k->softmax_page(tl->s, b, t->scale, mask, tl->m + u, tl->l + u, tl->w,
                                    0);
@@ -351,10 +354,10 @@ static void window_item(void *ctx, int a, void *scratch)
         }
         window_pass(t, &tl, h, units, NULL);
         for (int u = 0; u < units; u++)
-            tl.w[u] = tl.l[u] == 0.0f ? 0.0f : 1.0f / tl.l[u];
+            tl.w[u] = tl.l[u] == 0.0f ? 0.0f : (t->by ? t->by[i0 + u] : 1.0f) / tl.l[u];
         window_pass(t, &tl, h, units, t->rows ? y + (size_t)i0 * n : y);
     }
-    for (size_t j = 0; !t->rows && j < n; j++)
+    for (size_t j = 0; !t->rows && !t->max && j < n; j++)
         y[j] = y[j] / (float)t->nq;
 }
 
@@ -398,4 +401,21 @@ void kva_cpu_window_rows(struct kva_ops *ops, const float *q, const int32_t *q_p
                                      .out = w,
                                      .a_off = a_off,
                                      .rows = true});
+}
+
+void kva_cpu_window_max(struct kva_ops *ops, const float *q, const int32_t *q_pos, int nq,
+                        int heads, const struct kva_rows *k, const int32_t *k_pos,
+                        float scale, const float *by, float *m, const size_t *a_off)
+{
+    window_run(ops, &(struct window){.q = q,
+                                     .q_pos = q_pos,
+                                     .nq = nq,
+                                     .heads = heads,
+                                     .keys = k,
+                                     .k_pos = k_pos,
+                                     .scale = scale,
+                                     .out = m,
+                                     .a_off = a_off,
+                                     .max = true,
+                                     .by = by});
 }

@@ -76,3 +76,50 @@ void kva_cpu_logits_stats(struct kva_ops *ops, const float *logits, int n, int32
         sum += exp((double)logits[i] - (double)top);
     *nll = log(sum) - ((double)logits[target] - (double)top);
 }
+
+/* ---- moments ---- */
+
+#define MOMENT_ROWS 64
+
+struct moments {
+    const struct kva_cpu_kernels *k;
+    const float *x;
+    int stride, rows, dim;
+    double *sum, *square;
+};
+
+/* Item: one head. Rows become doubles, padded with zeros to a multiple of eight. */
+static void moments_item(void *ctx, int h, void *scratch)
+{
+    const struct moments *t = ctx;
+    int dim = t->dim, wide = (dim + 7) / 8 * 8;
+    double *v = scratch, *sum = t->sum + (size_t)h * dim;
+
+    for (int r0 = 0; r0 < t->rows; r0 += MOMENT_ROWS) {
+        int n = t->rows - r0 < MOMENT_ROWS ? t->rows - r0 : MOMENT_ROWS;
+
+        for (int r = 0; r < n; r++) {
+            const float *x =
+                t->x + (size_t)(r0 + r) * (size_t)t->stride + (size_t)h * dim;
+            double *row = v + (size_t)r * wide;
+
+            for (int i = 0; i < dim; i++) {
+                row[i] = (double)x[i];
+                sum[i] += row[i];
+            }
+            for (int i = dim; i < wide; i++)
+                row[i] = 0;
+        }
+        t->k->products(v, n, wide, t->square + (size_t)h * dim * dim, dim);
+    }
+}
+
+void kva_cpu_row_moments(struct kva_ops *ops, const float *x, int stride, int rows,
+                         int heads, int dim, double *sum, double *square)
+{
+    struct kva_cpu *cpu = ops->impl;
+    struct moments t = {cpu->k, x, stride, rows, dim, sum, square};
+
+    kva_cpu_pool_run(&cpu->pool, heads, (double)rows * heads * dim * dim < 2e5,
+                     moments_item, &t);
+}

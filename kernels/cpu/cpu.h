@@ -94,6 +94,12 @@ struct kva_cpu_kernels {
     /* y[j] += sum over units of exp(s*scale - m) * w where the mask has a bit; j < 32 */
     void (*weights_sum)(const float *s, int units, float scale, const uint32_t *mask,
                         const float *m, const float *w, float *y);
+    /* the same with the largest instead of the sum */
+    void (*weights_max)(const float *s, int units, float scale, const uint32_t *mask,
+                        const float *m, const float *w, float *y);
+    /* square[x][y] += sum_r v[r][x] v[r][y] for y <= x at least, r ascending; rows of
+     * `dim` doubles, dim a multiple of 8 */
+    void (*products)(const double *v, int rows, int dim, double *square, int out_dim);
     void (*rmsnorm)(const float *x, const float *w, float eps, int dim, float *y);
     void (*silu_mul)(const float *gate, const float *up, size_t n, float *y);
     void (*add)(float *x, const float *y, size_t n);
@@ -146,6 +152,9 @@ void kva_cpu_window_rows(struct kva_ops *ops, const float *q, const int32_t *q_p
                          int nq, int heads, const struct kva_rows *k,
                          const int32_t *k_pos, float scale, float *w,
                          const size_t *a_off);
+void kva_cpu_window_max(struct kva_ops *ops, const float *q, const int32_t *q_pos, int nq,
+                        int heads, const struct kva_rows *k, const int32_t *k_pos,
+                        float scale, const float *by, float *m, const size_t *a_off);
 /* Shared by both tables: exact rows, angles, statistics. kernels/cpu/common.c */
 void kva_cpu_embed(struct kva_ops *ops, const struct kva_weight *w, const int32_t *ids,
                    int rows, float scale, float *x);
@@ -153,6 +162,8 @@ void kva_cpu_rope_table(struct kva_ops *ops, const int32_t *pos, int rows,
                         const float *inv_freq, int half, float mscale, float *cos_sin);
 void kva_cpu_rope(struct kva_ops *ops, float *x, int stride, int rows, int heads, int dim,
                   const float *cos_sin, int half);
+void kva_cpu_row_moments(struct kva_ops *ops, const float *x, int stride, int rows,
+                         int heads, int dim, double *sum, double *square);
 void kva_cpu_logits_stats(struct kva_ops *ops, const float *logits, int n, int32_t target,
                           int32_t *argmax, double *nll, bool *finite);
 

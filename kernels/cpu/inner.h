@@ -587,6 +587,54 @@ static void weights_sum(const float *s, int units, float scale, const uint32_t *
     v_store(y + 16, y1);
 }
 
+static void weights_max(const float *s, int units, float scale, const uint32_t *mask,
+                        const float *m, const float *w, float *y)
+{
+    struct v16 y0 = v_load(y), y1 = v_load(y + 16);
+    const struct v16 c = v_set1(scale);
+
+    for (int u = 0; u < units; u++, s += 32) {
+        struct v16 mu = v_set1(m[u]), wu = v_set1(w[u]), p0, p1;
+
+        if (!mask[u])
+            continue;
+        p0 = v_mul(v_exp(v_sub(v_mul(v_load(s), c), mu)), wu);
+        p1 = v_mul(v_exp(v_sub(v_mul(v_load(s + 16), c), mu)), wu);
+        y0 = v_max(y0, v_select(mask[u], p0, v_zero()));
+        y1 = v_max(y1, v_select(mask[u] >> 16, p1, v_zero()));
+    }
+    v_store(y, y0);
+    v_store(y + 16, y1);
+}
+
+/* Tiles of 4 x 8 products in registers; the compiler picks the vectors. Every product is
+ * exact, so it makes no difference whether it is fused with the sum. */
+static void products(const double *v, int rows, int dim, double *square, int out_dim)
+{
+    for (int x = 0; x < dim; x += 4)
+        for (int y = 0; y <= x; y += 8) {
+            double acc[4][8];
+
+            for (int i = 0; i < 4; i++)
+                for (int j = 0; j < 8; j++)
+                    acc[i][j] = x + i < out_dim && y + j < out_dim
+                                    ? square[(size_t)(x + i) * out_dim + y + j]
+                                    : 0;
+            for (int r = 0; r < rows; r++) {
+                const double *row = v + (size_t)r * dim;
+
+#pragma GCC unroll 4
+                for (int i = 0; i < 4; i++)
+#pragma GCC unroll 8
+                    for (int j = 0; j < 8; j++)
+                        acc[i][j] += row[x + i] * row[y + j];
+            }
+            for (int i = 0; i < 4 && x + i < out_dim; i++)
+                for (int j = 0; j < 8 && y + j < out_dim; j++)
+                    square[(size_t)(x + i) * out_dim + y + j] = acc[i][j];
+        }
+}
+
 /* ---- rows
  * ------------------------------------------------------------------------------------ */
 
@@ -707,6 +755,8 @@ static double peak(long loops)
         .tile_v = tile_v,                                                                \
         .softmax_page = softmax_page,                                                    \
         .weights_sum = weights_sum,                                                      \
+        .weights_max = weights_max,                                                      \
+        .products = products,                                                            \
         .rmsnorm = rmsnorm,                                                              \
         .silu_mul = silu_mul,                                                            \
         .add = add,                                                                      \

@@ -362,7 +362,9 @@ struct window {
     double scale;
     float *out;
     const size_t *a_off;
-    bool rows; /* every row apart, no mean */
+    bool rows;       /* every row apart, no mean */
+    bool max;        /* the largest, no mean */
+    const float *by; /* of `max`: factor of each row; NULL: 1 */
 };
 
 /* Item: one query head. Scores are computed three times (maximum, sum, share) so that
@@ -393,7 +395,7 @@ static void window_item(void *ctx, int a, void *scratch)
             }
     }
     for (size_t j = 0; j < n; j++) {
-        double mean = 0;
+        double all = 0;
 
         for (int i = 0; i < t->nq; i++) {
             const float *q = t->q + ((size_t)i * t->heads + (size_t)a) * dim;
@@ -404,12 +406,15 @@ static void window_item(void *ctx, int a, void *scratch)
                             dot(q, t->keys->data + (first + j) * (size_t)dim, dim) -
                         top[i]) /
                     sum[i];
-            mean += w;
+            if (t->max)
+                all = fmax(all, w * (t->by ? (double)t->by[i] : 1));
+            else
+                all += w;
             if (t->rows)
                 t->out[t->a_off[a] * (size_t)t->nq + (size_t)i * n + j] = (float)w;
         }
         if (!t->rows)
-            t->out[t->a_off[a] + j] = (float)(mean / t->nq);
+            t->out[t->a_off[a] + j] = (float)(t->max ? all : all / t->nq);
     }
 }
 
@@ -417,7 +422,8 @@ static void window_mean(struct kva_ops *ops, const float *q, const int32_t *q_po
                         int heads, const struct kva_rows *k, const int32_t *k_pos,
                         float scale, float *m, const size_t *a_off)
 {
-    struct window t = {q, q_pos, nq, heads, k, k_pos, (double)scale, m, a_off, false};
+    struct window t = {q, q_pos, nq,    heads, k,   k_pos, (double)scale,
+                       m, a_off, false, false, NULL};
 
     kva_cpu_pool_run(&cpu_of(ops)->pool, heads, false, window_item, &t);
 }
@@ -426,7 +432,18 @@ static void window_rows(struct kva_ops *ops, const float *q, const int32_t *q_po
                         int heads, const struct kva_rows *k, const int32_t *k_pos,
                         float scale, float *w, const size_t *a_off)
 {
-    struct window t = {q, q_pos, nq, heads, k, k_pos, (double)scale, w, a_off, true};
+    struct window t = {q, q_pos, nq,   heads, k,   k_pos, (double)scale,
+                       w, a_off, true, false, NULL};
+
+    kva_cpu_pool_run(&cpu_of(ops)->pool, heads, false, window_item, &t);
+}
+
+static void window_max(struct kva_ops *ops, const float *q, const int32_t *q_pos, int nq,
+                       int heads, const struct kva_rows *k, const int32_t *k_pos,
+                       float scale, const float *by, float *m, const size_t *a_off)
+{
+    struct window t = {q, q_pos, nq,    heads, k, k_pos, (double)scale,
+                       m, a_off, false, true,  by};
 
     kva_cpu_pool_run(&cpu_of(ops)->pool, heads, false, window_item, &t);
 }
@@ -449,4 +466,6 @@ void kva_cpu_ref_table(struct kva_ops *ops)
     ops->row_cosine = row_cosine;
     ops->window_mean = window_mean;
     ops->window_rows = window_rows;
+    ops->window_max = window_max;
+    ops->row_moments = kva_cpu_row_moments;
 }

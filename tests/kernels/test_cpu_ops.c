@@ -495,6 +495,117 @@ static void naive_window(const struct window *w, float scale, float *out)
     }
 }
 
+/* The largest over rows of by[i] times the weight. */
+static void naive_largest(struct window *w, float scale, const float *by, float *out)
+{
+    struct window one = *w;
+    float *row = calloc(w->out_n + 1, sizeof *row);
+
+    memset(out, 0, w->out_n * sizeof *out);
+    one.nq = 1;
+    for (int i = 0; i < w->nq; i++) {
+        one.q = w->q + (size_t)i * (size_t)(w->heads * w->dim);
+        one.q_pos = w->q_pos + i;
+        naive_window(&one, scale, row);
+        for (size_t j = 0; j < w->out_n; j++)
+            out[j] = row[j] * by[i] > out[j] ? row[j] * by[i] : out[j];
+    }
+    free(row);
+}
+
+static void the_largest_weight_of_a_window_is_found(void **state)
+{
+    const char *const *isas = kva_cpu_isas();
+    const int shapes[][6] = {{1, 1, 64, 1, 5, 32},
+                             {16, 3, 64, 300, 33, 20},
+                             {30, 2, 13, 77, 64, 1},
+                             {5, 1, 1, 40, 40, 40}};
+    struct kva_rng r = {16};
+
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        struct window w;
+        const int *s = shapes[k];
+        float scale = 1 / sqrtf((float)s[2]), by[64];
+        float *out, *first, *want;
+
+        window_make(&w, &r, s[0], s[1], s[2], s[3], s[4], s[5]);
+        for (int i = 0; i < w.nq; i++)
+            by[i] = 0.25f + (float)(i % 5);
+        want = calloc(w.out_n, 4);
+        out = calloc(w.out_n, 4);
+        first = calloc(w.out_n, 4);
+        naive_largest(&w, scale, by, want);
+        for (int i = -1; i < 0 || isas[i]; i++) {
+            struct kva_ops *ops =
+                i < 0 ? open_ops("ref", NULL, 2) : open_ops("f32", isas[i], 1 + i);
+
+            ops->window_max(ops, w.q, w.q_pos, w.nq, w.heads, &w.keys.rows, w.k_pos,
+                            scale, by, out, w.a_off);
+            if (i == 0)
+                memcpy(first, out, w.out_n * 4);
+            assert_true(i < 0 || same_bits(out, first, w.out_n));
+            for (size_t j = 0; j < w.out_n; j++)
+                assert_true(fabs((double)out[j] - (double)want[j]) <=
+                            2e-6 * (double)want[j] + 1e-12);
+            kva_ops_close(ops);
+        }
+        free(want);
+        free(out);
+        free(first);
+        window_free(&w);
+    }
+}
+
+static void moments_are_the_same_bits_however_rows_are_cut(void **state)
+{
+    enum { ROWS = 150, N_HEADS = 3 };
+    const int dims[] = {1, 13, 64};
+    const char *const *isas = kva_cpu_isas();
+    struct kva_rng r = {17};
+
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        const int d = dims[k], width = N_HEADS * d + 2;
+        size_t n2 = (size_t)(N_HEADS * d * d);
+        float *x = calloc((size_t)(ROWS * width), sizeof *x);
+        double *want = calloc(n2, sizeof *want);
+
+        for (int i = 0; i < ROWS * width; i++)
+            x[i] = (float)(kva_rng_unit(&r) * 4 - 1);
+        for (int i = 0; i < ROWS; i++)
+            for (int h = 0; h < N_HEADS; h++)
+                for (int a = 0; a < d; a++)
+                    for (int b = 0; b <= a; b++)
+                        want[(h * d + a) * d + b] += (double)x[i * width + h * d + a] *
+                                                     (double)x[i * width + h * d + b];
+        for (int i = -1; i < 0 || isas[i]; i++)
+            for (int cut = 1; cut <= ROWS; cut += 71) {
+                struct kva_ops *ops =
+                    i < 0 ? open_ops("ref", NULL, 1) : open_ops("f32", isas[i], 2);
+                double *square = calloc(n2, sizeof *square);
+                double sum[N_HEADS * 64] = {0}, all = 0;
+
+                for (int at = 0; at < ROWS; at += cut)
+                    ops->row_moments(ops, x + at * width, width,
+                                     ROWS - at < cut ? ROWS - at : cut, N_HEADS, d, sum,
+                                     square);
+                for (int h = 0; h < N_HEADS; h++)
+                    for (int a = 0; a < d; a++)
+                        assert_memory_equal(square + (h * d + a) * d,
+                                            want + (h * d + a) * d,
+                                            (size_t)(a + 1) * sizeof *square);
+                for (int j = 0; j < ROWS; j++)
+                    all += (double)x[j * width + (N_HEADS - 1) * d];
+                assert_true(memcmp(&sum[(N_HEADS - 1) * d], &all, sizeof all) == 0);
+                free(square);
+                kva_ops_close(ops);
+            }
+        free(x);
+        free(want);
+    }
+}
+
 static void a_window_spreads_its_attention_over_what_it_sees(void **state)
 {
     const char *const *isas = kva_cpu_isas();
@@ -621,6 +732,8 @@ int main(void)
         cmocka_unit_test(the_worked_distances_come_out),
         cmocka_unit_test(a_window_spreads_its_attention_over_what_it_sees),
         cmocka_unit_test(the_rows_of_a_window_average_to_its_mean),
+        cmocka_unit_test(the_largest_weight_of_a_window_is_found),
+        cmocka_unit_test(moments_are_the_same_bits_however_rows_are_cut),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -152,15 +152,15 @@ static void kept_map(const struct kva_decision *d, int c, bool *ours, int s)
         ours[d->keep.rank[j]] = true; /* nothing was evicted before: rank is position */
 }
 
-/* All rows of one file for one context. shared_window: KV heads of a layer compete, so
- * that budgets near the size of their windows are decided by ties in the reference, and
- * counts differ where the sets do by rounding. */
-static void kept_file(struct kept_run *r, const json_t *context, const char *text,
-                      const char *file, bool geometry, bool shared_window)
+/* All rows of one file for one context with given scores. shared: KV heads compete, so
+ * counts differ where the sets do by rounding; rows whose total is not above `least` are
+ * left out: the reference cuts inside a tie of what it protects. */
+static void kept_rows(struct kept_run *r, const json_t *context, const char *text,
+                      const char *file, bool geometry, const struct kva_scores *sc,
+                      bool shared, uint64_t least)
 {
     const char *name = json_string_value(json_object_get(context, "name"));
     struct kva_method m = kept_method(text);
-    struct kva_scores sc = kept_score(r, &m);
     json_t *rows = oracle_rows(file);
     struct kept_count count = {0};
     bool *ours = calloc((size_t)r->s, sizeof *ours);
@@ -174,23 +174,20 @@ static void kept_file(struct kept_run *r, const json_t *context, const char *tex
 
         if (strcmp(json_string_value(json_object_get(row, "ctx")), name) != 0)
             continue;
-        /* heads share fewer entries than their windows have: the reference cuts inside a
-         * tie */
-        if (shared_window &&
-            total <= (uint64_t)(r->layers * r->heads * sc.protect.recent)) {
+        if (total <= least) {
             inside++;
             continue;
         }
-        OK(kva_method_select(&m, &sc, NULL, total, &d, err));
+        OK(kva_method_select(&m, sc, NULL, total, &d, err));
         for (int c = 0; c < r->layers * r->heads; c++) {
             kept_map(&d, c, ours, r->s);
             if (json_is_integer(kept_at(json_object_get(row, "twin_diff"), c / r->heads,
                                         c % r->heads, r->layers)) &&
-                !shared_window)
+                !shared)
                 assert_int_equal(d.keep.off[c + 1] - d.keep.off[c],
                                  kept_n(row, c / r->heads, c % r->heads, r->layers));
             kept_compare(row, text, geometry, c / r->heads, c % r->heads, r->layers, ours,
-                         sc.s + sc.off[c], r->s, &count);
+                         sc->s + sc->off[c], r->s, &count);
         }
         kva_decision_release(&d);
     }
@@ -202,6 +199,19 @@ static void kept_file(struct kept_run *r, const json_t *context, const char *tex
     assert_true(count.exact + count.tied > 0);
     json_decref(rows);
     free(ours);
+}
+
+/* All rows of one file for one context. shared_window: KV heads of a layer compete, so
+ * that budgets near the size of their windows are decided by ties in the reference, and
+ * counts differ where the sets do by rounding. */
+static void kept_file(struct kept_run *r, const json_t *context, const char *text,
+                      const char *file, bool geometry, bool shared_window)
+{
+    struct kva_method m = kept_method(text);
+    struct kva_scores sc = kept_score(r, &m);
+
+    kept_rows(r, context, text, file, geometry, &sc, shared_window,
+              shared_window ? (uint64_t)(r->layers * r->heads * sc.protect.recent) : 0);
     kva_scores_release(&sc);
 }
 
