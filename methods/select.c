@@ -318,7 +318,7 @@ enum kva_status kva_method_observe(const struct kva_method *m,
         rc = KVA_FAIL(err, KVA_ENOMEM, "%s over %d layers", a->name, sc->layers);
         goto out;
     }
-    for (int l = 0; l < sc->layers; l++) {
+    for (int l = in->layer0; l < (in->layer1 > 0 ? in->layer1 : sc->layers); l++) {
         struct kva_layer_view view;
 
         kva_arena_reset(&scratch);

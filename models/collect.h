@@ -18,7 +18,6 @@ enum kva_status kva_collector_new(struct kva_model *m, const struct kva_collect 
                                   struct kva_collector **out, struct kva_error *err);
 void kva_collector_free(struct kva_collector *c); /* NULL allowed */
 const struct kva_collect *kva_collector_want(const struct kva_collector *c);
-bool kva_collect_same(const struct kva_collect *a, const struct kva_collect *b);
 uint64_t kva_collector_bytes(const struct kva_collector *c);
 
 /* n query rows of one layer at ascending positions, stride heads * head_dim; `raw` before

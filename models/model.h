@@ -246,12 +246,17 @@ enum kva_status kva_session_replace(struct kva_session *s, const struct kva_keep
 void kva_session_collecting(struct kva_session *s, bool on);
 /* Bytes of the sums (part of the cell's meta bytes where they are kept between steps). */
 uint64_t kva_session_collect_bytes(const struct kva_session *s);
+/* Of one of them; 0 when the session does not collect it. */
+uint64_t kva_session_want_bytes(const struct kva_session *s,
+                                const struct kva_collect *want);
 /* Sets collected sums of one KV head, rank order (replayed scores). KVA_EINVALID when the
  * session does not collect `want`. */
 enum kva_status kva_session_collect_set(struct kva_session *s,
                                         const struct kva_collect *want, int layer,
                                         int head, const float *sum,
                                         struct kva_error *err);
+/* Equal wants are collected once. */
+bool kva_collect_same(const struct kva_collect *a, const struct kva_collect *b);
 /* Query-window bytes (part of the cell's meta bytes when the schedule needs them). */
 uint64_t kva_session_window_bytes(const struct kva_session *s);
 /* Fills the model's half of a decision for this session. */

@@ -250,6 +250,14 @@ uint64_t kva_session_collect_bytes(const struct kva_session *s)
     return bytes;
 }
 
+uint64_t kva_session_want_bytes(const struct kva_session *s,
+                                const struct kva_collect *want)
+{
+    const struct kva_collector *c = collector(s, want);
+
+    return c != NULL ? kva_collector_bytes(c) : 0;
+}
+
 enum kva_status kva_session_collect_set(struct kva_session *s,
                                         const struct kva_collect *want, int layer,
                                         int head, const float *sum, struct kva_error *err)

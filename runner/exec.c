@@ -199,6 +199,31 @@ static enum kva_status run_alone(struct kva_unit_state *st, struct kva_error *er
     return KVA_OK;
 }
 
+/* What all methods that share the prefill need of it. */
+static enum kva_status join_needs(struct kva_unit_state *st, struct kva_error *err)
+{
+    const struct kva_unit *un = st->u.unit;
+
+    st->want = kva_calloc((size_t)un->n_jobs + 1, sizeof *st->want);
+    if (st->want == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "needs of %d jobs", un->n_jobs);
+    for (int i = 0; i < un->n_jobs; i++) {
+        const struct kva_cell *cell = &st->u.plan->cells[un->jobs[i].cell];
+        struct kva_collect want = kva_method_collect(&cell->method);
+        int w = 0, k = 0;
+
+        if (un->jobs[i].perf || kva_prefills_own(cell))
+            continue;
+        (void)kva_method_needs(&cell->method, &w);
+        st->window = w > st->window ? w : st->window;
+        while (k < st->n_want && !kva_collect_same(&st->want[k], &want))
+            k++;
+        if (k == st->n_want && want.kind != KVA_COLLECT_NONE)
+            st->want[st->n_want++] = want;
+    }
+    return KVA_OK;
+}
+
 enum kva_status kva_exec_unit(struct kva_plan *plan, int unit, bool perf,
                               const struct kva_exec_opts *opts,
                               const struct kva_sink *sink, int64_t *rows,
@@ -212,13 +237,7 @@ enum kva_status kva_exec_unit(struct kva_plan *plan, int unit, bool perf,
     if (rc != KVA_OK)
         goto out;
     st.u.rows = rows;
-    for (int i = 0; i < st.u.unit->n_jobs; i++) {
-        int w = 0;
-
-        (void)kva_method_needs(&plan->cells[st.u.unit->jobs[i].cell].method, &w);
-        if (w > st.window)
-            st.window = w;
-    }
+    KVA_GO(join_needs(&st, err));
     for (int q = 0; q < st.u.unit->n_idx && sink->sample != NULL; q++)
         KVA_GO(sink->sample(sink->ctx, &st.u.samples[q], err));
     rc = opts->probe != NULL ? opts->probe(opts->probe_ctx, &st, err)
@@ -228,6 +247,7 @@ out:
     kva_base_release(&st.base);
     kva_base_release(&st.aware);
     kva_base_release(&st.full);
+    free(st.want);
     kva_unit_close(&st.u);
     return rc;
 }

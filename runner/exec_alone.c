@@ -76,7 +76,7 @@ static enum kva_status ended(void *ctx, struct kva_run_cell **cells, int n,
 
 /* Prefill and decision of every schedule, in place. */
 static enum kva_status prefill_alone(struct kva_unit_run *u, struct alone *a,
-                                     const int32_t *ids, int n, struct kva_error *err)
+                                     const struct kva_stream *in, struct kva_error *err)
 {
     const struct kva_cell *cell = a->rc.cell;
     struct kva_session *s = a->rc.session;
@@ -84,43 +84,46 @@ static enum kva_status prefill_alone(struct kva_unit_run *u, struct alone *a,
                            .target = -1,
                            .forbid = a->rc.ends->forbid,
                            .n_forbid = a->rc.ends->n_forbid};
-    struct kva_block_out out = {0};
     struct kva_row *want = last.logits ? &last : NULL;
+    struct kva_own own = {.method = &cell->method,
+                          .total = in->total,
+                          .seed = a->rc.seed,
+                          .block_len = in->n,
+                          .question = in->n_question};
+    struct kva_prefill_out out = {0};
     struct kva_decision d = {0};
     struct kva_kv_bytes b;
-    uint64_t bad = 0, t;
+    uint64_t t;
     enum kva_status rc = KVA_OK;
 
-    if (cell->schedule.kind == KVA_BLOCK && cell->method.scorer != NULL) {
-        KVA_GO(
-            kva_block_prefill(u, s, cell, ids, n, a->rc.budget_total, &out, want, err));
-        a->score_ns = out.score_ns;
-        a->evict_ns = out.evict_ns;
-        a->prefill_ns = kva_now_ns() - a->t0 - a->score_ns - a->evict_ns;
+    if (kva_prefills_own(cell)) {
+        KVA_GO(kva_prefill_own(u, s, in, &out, want, err));
+        a->prefill_ns = kva_now_ns() - a->t0 - out.score_ns - out.evict_ns;
         goto out;
     }
-    if (n > 0)
-        KVA_GO(kva_unit_feed(u, s, ids, n, want, err));
+    if (in->n > 0)
+        KVA_GO(kva_unit_feed(u, s, in->ids, in->n, want, err));
     a->prefill_ns = kva_now_ns() - a->t0;
     if (cell->method.scorer == NULL)
         goto out;
     kva_kvstore_bytes(kva_session_store(s), &b);
     a->before_alloc = b.alloc_bytes;
+    own.held = b.entries_kept;
     t = kva_now_ns();
-    KVA_GO(kva_decide_own(s, &cell->method, a->rc.budget_total, a->rc.seed, n, false, &d,
-                          &bad, NULL, err));
-    a->score_ns = kva_now_ns() - t;
-    if (bad > 0) {
-        rc = KVA_FAIL(err, KVA_ENONFINITE, "%llu scores are not finite numbers",
-                      (unsigned long long)bad);
-        goto out;
-    }
+    KVA_GO(kva_decide_own(s, &own, &d, err));
+    out.score_ns = kva_now_ns() - t;
+    out.scratch = own.scratch;
     t = kva_now_ns();
     if (!d.nothing_to_do)
         KVA_GO(kva_session_keep(s, &d.keep, err));
     KVA_GO(kva_kvstore_trim(kva_session_store(s), err));
-    a->evict_ns = kva_now_ns() - t;
+    out.evict_ns = kva_now_ns() - t;
 out:
+    a->score_ns = out.score_ns;
+    a->evict_ns = out.evict_ns;
+    a->rc.scratch_bytes = out.scratch;
+    if (!kva_keeps_state(cell))
+        a->rc.scratch_bytes += kva_state_bytes(u, cell, s);
     if (rc == KVA_OK && want != NULL) {
         a->rc.next = last.argmax;
         a->rc.first_ok = last.finite;
@@ -139,8 +142,9 @@ static void witness(struct alone *a, struct kva_db_memory *m)
     m->dev_delta_bytes = rss - a->rss0;
     account = m->kv_committed_bytes + m->kv_meta_bytes +
               (int64_t)(kva_model_scratch_bytes(a->u->model) - a->scratch0);
-    if (!kva_keeps_window(a->rc.cell))
-        account += (int64_t)kva_session_window_bytes(a->rc.session);
+    if (!kva_keeps_state(a->rc.cell))
+        account += (int64_t)(kva_session_window_bytes(a->rc.session) +
+                             kva_session_collect_bytes(a->rc.session));
     slack = account / 50 > (2 << 20) ? account / 50 : (2 << 20);
     if (a->rc.cell->enforce == KVA_PHYSICAL && m->dev_delta_bytes > account + slack)
         m->audit |= 16;
@@ -180,9 +184,10 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
     const struct kva_prompt *p = &u->prompt;
     struct alone a = {.r = r, .u = u, .question = job->question};
     struct kva_run_cell *cells[1] = {&a.rc};
+    struct kva_stream in = {.cell = cell};
     struct kva_session_opts o;
+    struct kva_collect want;
     int32_t *ids = NULL;
-    bool block = cell->schedule.kind == KVA_BLOCK && cell->method.scorer != NULL;
     int seen, n, window = 0, extra;
     enum kva_status rc = KVA_OK;
 
@@ -225,20 +230,21 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
     memcpy(ids, p->context.id, p->context.n * sizeof *ids);
     memcpy(ids + p->context.n, q->ids.id, (size_t)seen * sizeof *ids);
     (void)kva_method_needs(&cell->method, &window);
-    a.rc.budget_total = kva_cell_total(u, cell, n);
+    in.ids = ids;
+    in.n = n;
+    in.n_question = seen;
+    in.total = a.rc.budget_total = kva_cell_total(u, cell, n);
     extra = kva_extra_tokens(cell, a.rc.n_ids, 0, a.rc.max_new);
-    o = (struct kva_session_opts){
-        .kv = u->unit->kv,
-        .mode = cell->enforce == KVA_MASK ? KVA_KV_MASK : KVA_KV_PHYSICAL,
-        .page_cap = block ? kva_block_cap(u, cell, a.rc.budget_total, n, extra)
-                          : kva_page_cap(u->info, NULL, n, extra),
-        .q_window = window};
+    o = kva_cell_opts(u, cell,
+                      kva_prefills_own(cell) ? kva_moving_cap(u, cell, in.total, n, extra)
+                                             : kva_page_cap(u->info, NULL, n, extra),
+                      window, &want);
     reset_peak();
     a.rss0 = rss_bytes("RssAnon:");
     a.scratch0 = kva_model_scratch_bytes(u->model);
     a.t0 = kva_now_ns();
     KVA_GO(kva_session_new(u->model, &o, &a.rc.session, err));
-    KVA_GO(prefill_alone(u, &a, ids, n, err));
+    KVA_GO(prefill_alone(u, &a, &in, err));
     r->kept_fnv = kva_kvstore_kept_fnv(kva_session_store(a.rc.session));
     kva_memory_fill(u, &a.rc, n, a.before_alloc, &r->memory);
     r->memory.exec = KVA_EXEC_ALONE;
@@ -250,7 +256,7 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
         goto out;
     }
     r->memory.host_peak_bytes = rss_bytes("VmHWM:");
-    kva_memory_end(a.rc.session, &a.rc, &r->memory);
+    kva_memory_end(u, &a.rc, &r->memory);
     r->has_memory = r->has_timing = true;
     timing_fill(&a, &r->timing);
     KVA_GO(kva_unit_score(u, job->question, &a.rc, r, err));

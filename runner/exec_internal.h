@@ -92,13 +92,17 @@ enum kva_status kva_unit_score(const struct kva_unit_run *u, int q,
 /* ---- exec_memory.c ---- */
 
 /* Bytes after a decision; `before_alloc`: pages in use before it (0: nothing was held).
- * Sets c->window_bytes. */
+ * Sets c->state_bytes. */
 void kva_memory_fill(const struct kva_unit_run *u, struct kva_run_cell *c, int n_cut,
                      uint64_t before_alloc, struct kva_db_memory *m);
-/* True when the cell's query ring is kept between steps and counts as its metadata. */
-bool kva_keeps_window(const struct kva_cell *cell);
+/* True when the cell's query ring and sums are kept between steps and count as its
+ * metadata; else they are scratch. */
+bool kva_keeps_state(const struct kva_cell *cell);
+/* Both in a session, as far as the cell needs them for its decisions. */
+uint64_t kva_state_bytes(const struct kva_unit_run *u, const struct kva_cell *cell,
+                         const struct kva_session *s);
 /* Bits that can be judged only at the end: growth while answering. */
-void kva_memory_end(struct kva_session *s, const struct kva_run_cell *c,
+void kva_memory_end(const struct kva_unit_run *u, struct kva_run_cell *c,
                     struct kva_db_memory *m);
 
 /* Page cap of a cell: sum over KV heads of ceil((held + extra) / page). held NULL: `even`
@@ -109,34 +113,83 @@ size_t kva_page_cap(const struct kva_model_info *info, const struct kva_keep *ke
  * held. */
 uint64_t kva_cell_total(const struct kva_unit_run *u, const struct kva_cell *cell,
                         int tokens);
-/* Hard cap of a block schedule: kept entries plus a block or the answer (kernels.md 2.6).
- */
-size_t kva_block_cap(const struct kva_unit_run *u, const struct kva_cell *cell,
-                     uint64_t total, int n, int extra);
+/* Hard cap of a cell that evicts as it reads or answers: kept entries plus a block, a
+ * layer or the answer (kernels.md 2.6). */
+size_t kva_moving_cap(const struct kva_unit_run *u, const struct kva_cell *cell,
+                      uint64_t total, int n, int extra);
+/* True when every KV head gets the same share, whatever the scores. */
+bool kva_even_shares(const struct kva_method *m);
 int kva_extra_tokens(const struct kva_cell *cell, int n_ids, int n_gold, int max_new);
 
 /* Cells that may share a wave: `most`, or fewer when the memory that is free, divided
  * among the workers, does not hold so many full caches. At least 1. Changes no result. */
 int kva_wave_limit(const struct kva_unit_run *u, int most);
 
-/* ---- exec_cut.c ---- */
+/* ---- exec_base.c ---- */
 
+/* What a scorer, a wrapper or an allocator made of a base. */
 struct kva_scored {
-    char spec[448];
+    char spec[sizeof ((struct kva_method *)0)->wrapped_spec];
+    uint64_t seed;
+    double keep; /* 0 unless the scorer reads it */
     struct kva_scores scores;
+    double *stat; /* of an allocator */
     uint64_t ns, scratch;
 };
+struct kva_scored_list {
+    struct kva_scored **at;
+    int n;
+};
 
-/* A store that nothing was evicted from, and the scores taken on it. */
+/* A store that nothing was evicted from, and what was seen in it. */
 struct kva_base {
     struct kva_session *session;
     int n;               /* tokens processed */
+    int question;        /* how many of them are the question's */
     struct kva_row last; /* result of its last row (visibility full) */
     uint64_t prefill_ns, alloc_bytes, held_bytes;
-    struct kva_scored *scored;
-    int n_scored;
+    struct kva_scored_list scored, wrapped, observed;
 };
 void kva_base_release(struct kva_base *b);
+struct kva_unit_state;
+/* Prefills the context into st->base; nothing to do when that was done. */
+enum kva_status kva_base_open(struct kva_unit_state *st, struct kva_error *err);
+/* Makes b a fork of it that has also read the first n tokens of question q. */
+enum kva_status kva_base_seen(struct kva_unit_state *st, int q, struct kva_base *b, int n,
+                              struct kva_error *err);
+/* What the parts of a decision took, whether now or for an earlier cell. */
+struct kva_decide_cost {
+    uint64_t score_ns, scratch;
+};
+/* What the cell keeps of a base. KVA_ENONFINITE when a score is no finite number. */
+enum kva_status kva_base_decide(const struct kva_unit_run *u, struct kva_base *b,
+                                const struct kva_cell *cell, uint64_t total,
+                                struct kva_decision *d, struct kva_decide_cost *cost,
+                                struct kva_error *err);
+
+/* ---- exec_prefill.c ---- */
+
+/* True when the cell evicts before its prompt is read, and so reads it by itself. */
+bool kva_prefills_own(const struct kva_cell *cell);
+/* What such a cell reads: context, and what visibility adds. */
+struct kva_stream {
+    const struct kva_cell *cell;
+    const int32_t *ids;
+    int n, n_question; /* the last n_question tokens are the question's */
+    uint64_t total;    /* entries that stay of all of it */
+};
+/* What a prefill tells beside the cache it leaves. */
+struct kva_prefill_out {
+    uint64_t score_ns, evict_ns, scratch;
+    uint64_t decided;           /* entries the last decision left */
+    struct kva_protect protect; /* of the last decision */
+};
+/* Into a fresh session; `last` as in kva_unit_feed. */
+enum kva_status kva_prefill_own(struct kva_unit_run *u, struct kva_session *s,
+                                const struct kva_stream *in, struct kva_prefill_out *out,
+                                struct kva_row *last, struct kva_error *err);
+
+/* ---- exec_cut.c ---- */
 
 /* A job on its way to a result. */
 struct kva_live {
@@ -152,7 +205,10 @@ struct kva_live {
 struct kva_unit_state {
     struct kva_unit_run u;
     struct kva_base base, aware, full; /* the last two per question */
-    int window;                        /* joined over all live methods (ruling R5) */
+    /* joined over all methods that share a prefill (ruling R5) */
+    int window;
+    struct kva_collect *want; /* [n_want] distinct */
+    int n_want;
 };
 
 /* Names the result and takes the question; `later` is the caller's to set before the
@@ -165,16 +221,11 @@ enum kva_status kva_live_open(struct kva_unit_state *st, struct kva_live *l,
 void kva_live_finish(struct kva_unit_state *st, struct kva_live *l);
 void kva_live_release(struct kva_live *l);
 
-/* What a block prefill tells beside the cache it leaves. */
-struct kva_block_out {
-    uint64_t score_ns, evict_ns;
-    struct kva_protect protect; /* of the last decision */
-};
-/* Prefills a block-schedule cell: every block, then a decision (methods.md 4.2). */
-enum kva_status kva_block_prefill(struct kva_unit_run *u, struct kva_session *s,
-                                  const struct kva_cell *cell, const int32_t *ids, int n,
-                                  uint64_t total, struct kva_block_out *out,
-                                  struct kva_row *last, struct kva_error *err);
+/* A session of the cell's own; *want is what it collects and must live as long as the
+ * call that takes the options. */
+struct kva_session_opts kva_cell_opts(const struct kva_unit_run *u,
+                                      const struct kva_cell *cell, size_t cap, int window,
+                                      struct kva_collect *want);
 
 /* ---- exec_turns.c ---- */
 

@@ -49,22 +49,38 @@ uint64_t kva_cell_total(const struct kva_unit_run *u, const struct kva_cell *cel
     return t < held ? t : held;
 }
 
-size_t kva_block_cap(const struct kva_unit_run *u, const struct kva_cell *cell,
-                     uint64_t total, int n, int extra)
+bool kva_even_shares(const struct kva_method *m)
 {
-    int kvheads = u->info->layers * u->info->kv_heads;
-    int grow = cell->schedule.block > extra ? cell->schedule.block : extra;
-    uint64_t even = (total + (uint64_t)kvheads - 1) / (uint64_t)kvheads;
-    size_t cap, whole = kva_page_cap(u->info, NULL, n, extra);
+    return strcmp(m->allocator->name, "uniform") == 0 &&
+           (m->wrapper == NULL || m->wrapper->resize == NULL);
+}
 
-    if (cell->enforce == KVA_MASK)
+/* Pages of `total` entries in KV heads that each hold `grow` more: of even shares, or of
+ * any split, sum ceil(x/P) <= (sum x + heads (P - 1)) / P. */
+static size_t split_cap(const struct kva_unit_run *u, const struct kva_cell *cell,
+                        uint64_t total, int grow)
+{
+    uint64_t heads = (uint64_t)(u->info->layers * u->info->kv_heads);
+
+    if (kva_even_shares(&cell->method))
+        return kva_page_cap(u->info, NULL, (int)((total + heads - 1) / heads), grow);
+    return (size_t)((total + heads * (uint64_t)(grow + KVA_PAGE - 1)) / KVA_PAGE);
+}
+
+size_t kva_moving_cap(const struct kva_unit_run *u, const struct kva_cell *cell,
+                      uint64_t total, int n, int extra)
+{
+    size_t cap, read, whole = kva_page_cap(u->info, NULL, n, extra);
+    int layer = (n + KVA_PAGE - 1) / KVA_PAGE;
+
+    if (cell->enforce == KVA_MASK ||
+        (cell->method.wrapper != NULL && cell->method.wrapper->resize != NULL))
         return whole;
-    if (!cell->method.allocator->compares_heads)
-        cap = kva_page_cap(u->info, NULL, (int)even, grow);
-    else /* ragged budgets, unknown in advance (kernels.md 2.6) */
-        cap = (size_t)((total + (uint64_t)kvheads * (uint64_t)grow + KVA_PAGE - 1) /
-                       KVA_PAGE) +
-              (size_t)kvheads;
+    cap = split_cap(u, cell, total, extra);
+    read = cell->schedule.kind == KVA_LAYERWISE
+               ? split_cap(u, cell, total, 0) + (size_t)(layer * u->info->kv_heads)
+               : split_cap(u, cell, total, cell->schedule.block);
+    cap = cap > read ? cap : read;
     return cap < whole ? cap : whole;
 }
 
@@ -81,22 +97,24 @@ static uint64_t pages_needed(const struct kva_unit_run *u,
     return pages;
 }
 
-bool kva_keeps_window(const struct kva_cell *cell)
+bool kva_keeps_state(const struct kva_cell *cell)
 {
     return cell->method.scorer != NULL &&
-           (cell->schedule.decode > 0 || cell->schedule.kind == KVA_BLOCK);
+           (cell->schedule.decode > 0 || cell->schedule.kind == KVA_BLOCK ||
+            cell->schedule.kind == KVA_CHUNKED);
 }
 
-static uint64_t window_bytes(const struct kva_unit_run *u, const struct kva_cell *cell)
+uint64_t kva_state_bytes(const struct kva_unit_run *u, const struct kva_cell *cell,
+                         const struct kva_session *s)
 {
+    struct kva_collect want = kva_method_collect(&cell->method);
     int window = 0;
 
-    if (!kva_keeps_window(cell))
-        return 0;
     (void)kva_method_needs(&cell->method, &window);
-    return (uint64_t)u->info->layers * (uint64_t)window *
-           ((uint64_t)(u->info->heads * u->info->head_dim) * sizeof(float) +
-            sizeof(int32_t));
+    return kva_session_want_bytes(s, &want) +
+           (uint64_t)u->info->layers * (uint64_t)window *
+               ((uint64_t)(u->info->heads * u->info->head_dim) * sizeof(float) +
+                sizeof(int32_t));
 }
 
 void kva_memory_fill(const struct kva_unit_run *u, struct kva_run_cell *c, int n_cut,
@@ -109,18 +127,20 @@ void kva_memory_fill(const struct kva_unit_run *u, struct kva_run_cell *c, int n
     struct kva_kv_bytes b;
     struct kva_error bad = {0};
 
-    c->window_bytes = window_bytes(u, c->cell);
+    c->state_bytes =
+        kva_keeps_state(c->cell) ? kva_state_bytes(u, c->cell, c->session) : 0;
     kva_kvstore_bytes(store, &b);
     m->kv_dense_bytes = (int64_t)((uint64_t)n_cut * kvheads * b.row_bytes);
     m->kv_budget_bytes = (int64_t)(budget_total * b.row_bytes);
     m->kv_live_bytes = (int64_t)b.live_bytes;
     m->kv_alloc_bytes = (int64_t)b.alloc_bytes;
-    m->kv_meta_bytes = (int64_t)(b.meta_bytes + c->window_bytes);
-    m->kv_peak_bytes = (int64_t)(b.peak_bytes + c->window_bytes);
-    m->kv_end_bytes = (int64_t)(b.alloc_bytes + b.meta_bytes + c->window_bytes);
+    m->kv_meta_bytes = (int64_t)(b.meta_bytes + c->state_bytes);
+    m->kv_peak_bytes = (int64_t)(b.peak_bytes + c->state_bytes);
+    m->kv_end_bytes = (int64_t)(b.alloc_bytes + b.meta_bytes + c->state_bytes);
     m->kv_committed_bytes = (int64_t)b.committed_bytes;
     m->weight_bytes = (int64_t)u->info->weight_bytes;
-    m->scratch_peak_bytes = (int64_t)kva_model_scratch_bytes(u->model);
+    m->scratch_peak_bytes =
+        (int64_t)(kva_model_scratch_bytes(u->model) + c->scratch_bytes);
     m->dev_delta_bytes = m->dev_peak_bytes = m->host_peak_bytes = -1;
     m->entries_kept = (int64_t)b.entries_kept;
     m->entries_masked = (int64_t)b.entries_masked;
@@ -140,17 +160,20 @@ void kva_memory_fill(const struct kva_unit_run *u, struct kva_run_cell *c, int n
         m->audit |= 32;
 }
 
-void kva_memory_end(struct kva_session *s, const struct kva_run_cell *c,
+void kva_memory_end(const struct kva_unit_run *u, struct kva_run_cell *c,
                     struct kva_db_memory *m)
 {
+    struct kva_session *s = c->session;
     const struct kva_kvshape *shape = kva_kvstore_shape(kva_session_store(s));
     uint64_t kvheads = (uint64_t)(shape->layers * shape->kv_heads), allowed;
     struct kva_kv_bytes b;
 
+    if (kva_keeps_state(c->cell))
+        c->state_bytes = kva_state_bytes(u, c->cell, s);
     kva_kvstore_bytes(kva_session_store(s), &b);
-    m->kv_end_bytes = (int64_t)(b.alloc_bytes + b.meta_bytes + c->window_bytes);
-    if ((int64_t)(b.peak_bytes + c->window_bytes) > m->kv_peak_bytes)
-        m->kv_peak_bytes = (int64_t)(b.peak_bytes + c->window_bytes);
+    m->kv_end_bytes = (int64_t)(b.alloc_bytes + b.meta_bytes + c->state_bytes);
+    if ((int64_t)(b.peak_bytes + c->state_bytes) > m->kv_peak_bytes)
+        m->kv_peak_bytes = (int64_t)(b.peak_bytes + c->state_bytes);
     if (c->cell->enforce != KVA_PHYSICAL)
         return;
     allowed = (uint64_t)m->entries_kept +

@@ -184,6 +184,23 @@ static enum kva_status check_perf(const struct kva_plan *p, const struct kva_cel
                     p->tasks[c->task].suite->id);
 }
 
+/* Reads the file of the method, and looks whether the cell shows it what it asks for. */
+static enum kva_status bind_method(const struct kva_plan *p, struct kva_cell *c,
+                                   struct kva_error *err)
+{
+    const struct kva_plan_model *m = &p->models[c->model];
+    const struct kva_model_info *info = kva_model_info(any_model(m));
+
+    if (c->method.scorer != NULL && c->method.scorer->question_aware &&
+        c->visibility == KVA_AGNOSTIC)
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "%s scores with the question, which visibility agnostic does not "
+                        "show it; use aware or full",
+                        c->method.scorer->name);
+    return kva_method_bind(&c->method, p->suite->dir, m->digest, info->layers,
+                           info->kv_heads, err);
+}
+
 static enum kva_status make_cells(struct kva_plan *p, struct kva_error *err)
 {
     struct kva_suite *s = p->suite;
@@ -219,6 +236,7 @@ static enum kva_status make_cells(struct kva_plan *p, struct kva_error *err)
         KVA_GO(task_of(p, from->model, from->task, &c->task, err));
         KVA_GO(kva_schedule_parse(from->schedule, &c->schedule, err));
         KVA_GO(kva_method_parse(from->method_text, &c->schedule, &c->method, err));
+        KVA_GO(bind_method(p, c, err));
         KVA_GO(kva_digest_method(&c->method, &p->arena, &c->params_json, c->method_digest,
                                  err));
         KVA_GO(kva_digest_cell(c, p->models[c->model].digest, p->tasks[c->task].digest,
@@ -229,8 +247,10 @@ static enum kva_status make_cells(struct kva_plan *p, struct kva_error *err)
         KVA_GO(kva_map_put(&seen, c->digest, 32, i, &is_new, err));
         if (is_new)
             p->n_cells++;
-        else
+        else {
+            kva_method_release(&c->method);
             s->duplicates_dropped++;
+        }
     }
 out:
     kva_map_release(&seen);
@@ -550,6 +570,9 @@ void kva_plan_release(struct kva_plan *p)
         free(p->units[i].idx);
     }
     free(p->units);
+    /* the last one was not counted if it failed */
+    for (int i = 0; p->cells && i <= p->n_cells; i++)
+        kva_method_release(&p->cells[i].method);
     for (int i = 0; i < p->n_tasks; i++)
         kva_task_close(p->tasks[i].task);
     for (int i = 0; i < p->n_models; i++)

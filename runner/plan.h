@@ -49,6 +49,7 @@ struct kva_suite_cell {
     uint64_t seed;
 };
 struct kva_suite {
+    char *dir; /* what relative paths of the file stand on */
     char *path, *name,
         *text;  /* text: the resolved suite as canonical JSON, --set applied */
     char *note; /* "label" of the file, e.g. "short" */

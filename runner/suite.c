@@ -686,6 +686,7 @@ enum kva_status kva_suite_parse(const char *text, const char *name, const char *
             kva_sx_expand(&x);
     }
     s->path = kva_sx_str(&x, name);
+    s->dir = dir != NULL ? kva_sx_str(&x, dir) : NULL;
     if (!s->name)
         s->name = kva_sx_str(&x, suite_name(name, base));
     s->limit = x.opts->limit;

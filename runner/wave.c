@@ -11,23 +11,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kva_status kva_decide_own(struct kva_session *s, const struct kva_method *method,
-                               uint64_t total, uint64_t seed, int block_len,
-                               bool is_block, struct kva_decision *d, uint64_t *nonfinite,
-                               uint64_t *scratch, struct kva_error *err)
+double kva_decide_keep(const struct kva_method *m, uint64_t total, uint64_t held)
+{
+    if (m->scorer == NULL || !m->scorer->budget_dependent || held == 0)
+        return 0;
+    return total < held ? (double)total / (double)held : 1;
+}
+
+enum kva_status kva_decide_own(struct kva_session *s, struct kva_own *own,
+                               struct kva_decision *d, struct kva_error *err)
 {
     struct kva_decide_in in;
     struct kva_scores scores = {0};
+    uint64_t scratch = 0;
     enum kva_status rc;
 
+    *d = (struct kva_decision){0};
     memset(&in, 0, sizeof in);
     kva_session_decide_in(s, &in);
-    in.seed = seed;
-    in.block_len = block_len;
-    in.is_block = is_block;
-    KVA_GO(kva_method_score(method, &in, &scores, scratch, err));
-    *nonfinite += scores.nonfinite;
-    KVA_GO(kva_method_decide(method, &in, &scores, total, d, scratch, err));
+    in.seed = own->seed;
+    in.block_len = own->block_len;
+    in.is_block = own->is_block;
+    in.question = own->question;
+    in.layer0 = own->layer0;
+    in.layer1 = own->layer1;
+    if (own->seen > 0)
+        in.seen = own->seen;
+    in.keep = kva_decide_keep(own->method, own->total, own->held);
+    KVA_GO(kva_method_score(own->method, &in, &scores, &scratch, err));
+    if (scores.nonfinite > 0) {
+        rc = KVA_FAIL(err, KVA_ENONFINITE, "%llu scores of %s are not finite numbers",
+                      (unsigned long long)scores.nonfinite, own->method->scorer_spec);
+        goto out;
+    }
+    own->scratch = scratch > own->scratch ? scratch : own->scratch;
+    scratch = 0;
+    KVA_GO(kva_method_decide(own->method, &in, &scores, own->total, d, &scratch, err));
+    own->scratch = scratch > own->scratch ? scratch : own->scratch;
 out:
     kva_scores_release(&scores);
     return rc;
@@ -158,6 +178,7 @@ static enum kva_status gold(struct stepper *st, struct kva_run_cell **cells, int
         c->gold_sum = c->first_nll;
         kva_kvstore_bytes(kva_session_store(c->session), &bytes);
         c->peak_bytes = bytes.peak_bytes;
+        kva_session_collecting(c->session, false); /* nobody said these tokens */
         for (int j = 0; j + 1 < c->n_gold; j++)
             KVA_TRY(push(st, cells, i, c->gold[j], true, c->gold[j + 1], gold_row, err));
     }
@@ -169,6 +190,7 @@ static enum kva_status gold(struct stepper *st, struct kva_run_cell **cells, int
         if (c->n_gold == 0 || !alive(c))
             continue;
         c->has_gold = true;
+        kva_session_collecting(c->session, true);
         /* as it was before: entries, tables and the recorded peak */
         if (c->n_gold > 1 &&
             (kva_session_rewind(c->session,
@@ -230,16 +252,15 @@ static enum kva_status cut_to_budget(struct kva_run_cell *c, bool bulk,
     struct kva_kvstore *store = kva_session_store(c->session);
     struct kva_decision d = {0};
     struct kva_keep victims = {0};
-    uint64_t bad = 0;
+    struct kva_own own = {.method = &c->cell->method,
+                          .total = c->budget_total,
+                          .held = held_entries(c->session),
+                          .seed = c->seed,
+                          .block_len = kva_session_seen(c->session),
+                          .is_block = true};
     enum kva_status rc;
 
-    KVA_GO(kva_decide_own(c->session, &c->cell->method, c->budget_total, c->seed,
-                          kva_session_seen(c->session), true, &d, &bad, NULL, err));
-    if (bad > 0) {
-        rc = KVA_FAIL(err, KVA_ENONFINITE, "%llu scores are not finite numbers",
-                      (unsigned long long)bad);
-        goto out;
-    }
+    KVA_GO(kva_decide_own(c->session, &own, &d, err));
     if (d.nothing_to_do)
         goto out;
     if (bulk) {

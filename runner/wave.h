@@ -21,10 +21,11 @@ struct kva_run_cell {
     int n_gold; /* 0: no nats wanted */
     int max_new;
     const struct kva_ends *ends; /* NULL: end tokens of the model and max_new alone */
-    uint64_t window_bytes; /* of the query ring kept between steps; counted as metadata */
-    struct kva_protect protect; /* of the last prefill decision */
-    int n_before;               /* tokens that earlier turns added behind that decision */
-    uint64_t budget_total;      /* entries over all KV heads, for decode-time eviction */
+    uint64_t state_bytes;        /* query ring and sums kept between steps: metadata */
+    uint64_t scratch_bytes;      /* of the decision: what was needed and given back */
+    struct kva_protect protect;  /* of the last prefill decision */
+    int n_before;          /* tokens that earlier turns added behind that decision */
+    uint64_t budget_total; /* entries over all KV heads, for decode-time eviction */
     const struct kva_tokenizer *tok;
     uint64_t seed;
     bool timed; /* record step times (cells that run alone) */
@@ -54,12 +55,24 @@ enum kva_status kva_wave_run(struct kva_model *m, struct kva_run_cell **cells, i
                              int chunk, const volatile int *stop, kva_wave_ended ended,
                              void *ctx, int64_t *rows, struct kva_error *err);
 
-/* Scores the session's own store and answers what to keep for `total` entries. block_len
- * as in kva_decide_in. Used by block schedules, decode-time eviction and cells that run
- * alone. */
-enum kva_status kva_decide_own(struct kva_session *s, const struct kva_method *method,
-                               uint64_t total, uint64_t seed, int block_len,
-                               bool is_block, struct kva_decision *d, uint64_t *nonfinite,
-                               uint64_t *scratch, struct kva_error *err);
+/* A decision over a session's own store: block schedules, decode-time eviction, cells
+ * that run alone. */
+struct kva_own {
+    const struct kva_method *method;
+    uint64_t total; /* entries that may stay */
+    uint64_t held;  /* entries held in all layers (a layerwise cell: would be) */
+    uint64_t seed;
+    int block_len; /* these as in kva_decide_in */
+    bool is_block;
+    int question;
+    int32_t seen; /* 0: what the session says; else inside a step */
+    int layer0, layer1;
+    uint64_t scratch; /* out: the largest so far */
+};
+/* What to keep. KVA_ENONFINITE when a score is no finite number. */
+enum kva_status kva_decide_own(struct kva_session *s, struct kva_own *own,
+                               struct kva_decision *d, struct kva_error *err);
+/* `keep` of a decision over `held` entries; 0 unless the scorer reads it. */
+double kva_decide_keep(const struct kva_method *m, uint64_t total, uint64_t held);
 
 #endif

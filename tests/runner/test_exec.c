@@ -79,13 +79,18 @@ static void decide(struct kva_session *s, const struct kva_method *method, uint6
     struct kva_kvstore *store = kva_session_store(s);
     struct kva_decision d = {0};
     struct kva_kv_bytes b;
-    uint64_t bad = 0, fnv;
+    struct kva_own own = {.method = method,
+                          .total = total,
+                          .seed = 42,
+                          .block_len = block_len,
+                          .is_block = is_block};
+    uint64_t fnv;
 
     kva_kvstore_bytes(store, &b);
     if (b.entries_kept <= total)
         return;
-    OK(kva_decide_own(s, method, total, 42, block_len, is_block, &d, &bad, NULL, err));
-    assert_int_equal(bad, 0);
+    own.held = b.entries_kept;
+    OK(kva_decide_own(s, &own, &d, err));
     assert_false(d.nothing_to_do);
     if (hole) {
         struct kva_keep v = {.layers = d.keep.layers, .kv_heads = d.keep.kv_heads};
@@ -105,10 +110,10 @@ static void decide(struct kva_session *s, const struct kva_method *method, uint6
                     v.rank[at++] = r;
             v.off[c + 1] = at;
         }
-        OK(kva_kvstore_replace(store, &v, err));
+        OK(kva_session_replace(s, &v, err));
         kva_keep_release(&v);
     } else {
-        OK(kva_kvstore_keep(store, &d.keep, err));
+        OK(kva_session_keep(s, &d.keep, err));
         OK(kva_kvstore_trim(store, err));
     }
     kva_decision_release(&d);
