@@ -47,7 +47,7 @@ static bool starts(const char *text, const char *word)
 enum kva_status kva_schedule_parse(const char *text, struct kva_schedule *s,
                                    struct kva_error *err)
 {
-    const char *const known[] = {"oneshot", "block", NULL};
+    const char *const known[] = {"oneshot", "layerwise", "block", "chunked", NULL};
     char head[64];
     const char *plus = strchr(text, '+'), *near;
     size_t n = plus != NULL ? (size_t)(plus - text) : strlen(text);
@@ -60,14 +60,17 @@ enum kva_status kva_schedule_parse(const char *text, struct kva_schedule *s,
     if (starts(head, "block")) {
         s->kind = KVA_BLOCK;
         KVA_TRY(count_of(head, "block", &s->block, err));
-    } else if (starts(head, "chunked") || strcmp(head, "layerwise") == 0) {
-        return KVA_FAIL(err, KVA_EINVALID, "schedule \"%s\" is not built yet", head);
+    } else if (starts(head, "chunked")) {
+        s->kind = KVA_CHUNKED;
+        KVA_TRY(count_of(head, "chunked", &s->block, err));
+    } else if (strcmp(head, "layerwise") == 0) {
+        s->kind = KVA_LAYERWISE;
     } else if (strcmp(head, "oneshot") != 0) {
         near = kva_nearest(head, known);
         return KVA_FAIL(
             err, KVA_EINVALID,
-            "unknown schedule \"%s\"; %s%s%sknown are oneshot and block:N, each with "
-            "an optional +decode:N",
+            "unknown schedule \"%s\"; %s%s%sknown are oneshot, layerwise, block:N and "
+            "chunked:N, each with an optional +decode:N",
             head, near != NULL ? "did you mean \"" : "", near != NULL ? near : "",
             near != NULL ? "\"? " : "");
     }

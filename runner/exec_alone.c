@@ -89,7 +89,8 @@ static enum kva_status prefill_alone(struct kva_unit_run *u, struct alone *a,
                           .total = in->total,
                           .seed = a->rc.seed,
                           .block_len = in->n,
-                          .question = in->n_question};
+                          .question = in->n_question,
+                          .prompt = in->n};
     struct kva_prefill_out out = {0};
     struct kva_decision d = {0};
     struct kva_kv_bytes b;
@@ -218,6 +219,7 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
                                  .ends = &u->ends[job->question],
                                  .tok = q->tok,
                                  .seed = kva_unit_seed(u, cell),
+                                 .prompt = n,
                                  .timed = true};
     KVA_GO(kva_unit_max_new(u, job->question, n + a.rc.n_ids, &a.rc.max_new, err));
     ids = kva_calloc((size_t)n + 1, sizeof *ids);

@@ -123,6 +123,7 @@ static void decide_in(const struct kva_unit_run *u, const struct kva_base *b,
     in->seed = kva_unit_seed(u, cell);
     in->block_len = b->n;
     in->question = b->question;
+    in->prompt = b->n;
     in->keep = kva_decide_keep(&cell->method, total, (uint64_t)b->n * kvheads);
 }
 

@@ -122,7 +122,7 @@ static enum kva_status cut_from(struct kva_unit_state *st, struct kva_base *b,
     l->result.timing = shared_timing(cost.score_ns, kva_now_ns() - t0);
     l->result.has_timing = true;
     KVA_GO(check_effect(l, b->n, decided, u, err));
-    l->result.n_cut = b->n;
+    l->result.n_cut = l->rc.prompt = b->n;
     l->rc.scratch_bytes = cost.scratch;
     if (!kva_keeps_state(cell))
         l->rc.scratch_bytes += kva_state_bytes(u, cell, b->session);
@@ -174,7 +174,7 @@ static enum kva_status open_own(struct kva_unit_state *st, struct kva_live *l,
     l->result.timing = shared_timing(out.score_ns, out.evict_ns);
     l->result.has_timing = true;
     KVA_GO(check_effect(l, n, out.decided, u, err));
-    l->result.n_cut = n;
+    l->result.n_cut = l->rc.prompt = n;
     l->rc.scratch_bytes = out.scratch;
     if (!kva_keeps_state(cell))
         l->rc.scratch_bytes += kva_state_bytes(u, cell, l->rc.session);
@@ -197,7 +197,7 @@ static enum kva_status open_blind(struct kva_unit_state *st, struct kva_live *l,
     KVA_TRY(kva_session_new(u->model, &o, &l->rc.session, err));
     if (n > 0)
         KVA_TRY(kva_unit_feed(u, l->rc.session, u->blind.context.id, n, NULL, err));
-    l->result.n_cut = n;
+    l->result.n_cut = l->rc.prompt = n;
     l->rc.budget_total = kva_cell_total(u, l->rc.cell, n);
     kva_memory_fill(u, &l->rc, n, 0, &l->result.memory);
     return KVA_OK;

@@ -58,6 +58,7 @@ static enum kva_status by_blocks(struct kva_unit_run *u, struct kva_session *s,
         KVA_TRY(kva_unit_feed(u, s, in->ids + at, len, read == in->n ? last : NULL, err));
         own.total = cell->schedule.kind == KVA_CHUNKED ? kva_cell_total(u, cell, read)
                                                        : in->total;
+        own.prompt = cell->schedule.kind == KVA_CHUNKED ? read : in->n;
         own.block_len = len;
         own.question = asked > 0 ? asked : 0;
         KVA_TRY(cut_block(s, &own, out, err));
@@ -135,6 +136,7 @@ static enum kva_status run_layers(struct kva_unit_run *u, struct kva_session *s,
                           .seed = kva_unit_seed(u, cell),
                           .block_len = in->n,
                           .question = in->n_question,
+                          .prompt = in->n,
                           .seen = in->n};
     struct kva_step_state *st = NULL;
     enum kva_status rc;

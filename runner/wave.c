@@ -33,6 +33,7 @@ enum kva_status kva_decide_own(struct kva_session *s, struct kva_own *own,
     in.block_len = own->block_len;
     in.is_block = own->is_block;
     in.question = own->question;
+    in.prompt = own->prompt;
     in.layer0 = own->layer0;
     in.layer1 = own->layer1;
     if (own->seen > 0)
@@ -256,6 +257,7 @@ static enum kva_status cut_to_budget(struct kva_run_cell *c, bool bulk,
                           .total = c->budget_total,
                           .held = held_entries(c->session),
                           .seed = c->seed,
+                          .prompt = c->prompt,
                           .block_len = kva_session_seen(c->session),
                           .is_block = true};
     enum kva_status rc;

@@ -24,6 +24,7 @@ struct kva_run_cell {
     uint64_t state_bytes;        /* query ring and sums kept between steps: metadata */
     uint64_t scratch_bytes;      /* of the decision: what was needed and given back */
     struct kva_protect protect;  /* of the last prefill decision */
+    int prompt;                  /* tokens that decision had read */
     int n_before;          /* tokens that earlier turns added behind that decision */
     uint64_t budget_total; /* entries over all KV heads, for decode-time eviction */
     const struct kva_tokenizer *tok;
@@ -65,7 +66,8 @@ struct kva_own {
     int block_len; /* these as in kva_decide_in */
     bool is_block;
     int question;
-    int32_t seen; /* 0: what the session says; else inside a step */
+    int32_t prompt; /* as in kva_decide_in */
+    int32_t seen;   /* 0: what the session says; else inside a step */
     int layer0, layer1;
     uint64_t scratch; /* out: the largest so far */
 };

@@ -176,11 +176,15 @@ static void pairs_with_a_common_unit_are_accepted(void **state)
 
 static void schedules_round_trip(void **state)
 {
-    const char *const rows[] = {"oneshot", "block:128", "oneshot+decode:1",
+    const char *const rows[] = {"oneshot",
+                                "block:128",
+                                "oneshot+decode:1",
+                                "layerwise",
+                                "chunked:2048+decode:2",
                                 "block:64+decode:16"};
 
     (void)state;
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct kva_schedule s;
         char out[48];
 
@@ -204,19 +208,21 @@ static void refused_schedules_say_why(void **state)
         const char *text, *error;
     } rows[] = {
         {"oneshut",
-         "unknown schedule \"oneshut\"; did you mean \"oneshot\"? known are oneshot and "
-         "block:N, each with an optional +decode:N"},
+         "unknown schedule \"oneshut\"; did you mean \"oneshot\"? known are oneshot, "
+         "layerwise, block:N and chunked:N, each with an optional +decode:N"},
         {"oneshot:3",
-         "unknown schedule \"oneshot:3\"; did you mean \"oneshot\"? known are oneshot "
-         "and block:N, each with an optional +decode:N"},
+         "unknown schedule \"oneshot:3\"; did you mean \"oneshot\"? known are oneshot, "
+         "layerwise, block:N and chunked:N, each with an optional +decode:N"},
         {"block", "schedule \"block\" needs block:N with N from 1 to 1048576"},
         {"block:0", "schedule \"block:0\" needs block:N with N from 1 to 1048576"},
         {"block:1x", "schedule \"block:1x\" needs block:N with N from 1 to 1048576"},
         {"oneshot+decode:0",
          "schedule \"decode:0\" needs decode:N with N from 1 to 1048576"},
         {"oneshot+x", "schedule \"oneshot+x\": only decode:N may follow the \"+\""},
-        {"layerwise", "schedule \"layerwise\" is not built yet"},
-        {"chunked:2048", "schedule \"chunked:2048\" is not built yet"},
+        {"layerwise:2",
+         "unknown schedule \"layerwise:2\"; did you mean \"layerwise\"? known are "
+         "oneshot, layerwise, block:N and chunked:N, each with an optional +decode:N"},
+        {"chunked", "schedule \"chunked\" needs chunked:N with N from 1 to 1048576"},
     };
 
     (void)state;
