@@ -90,10 +90,9 @@ static enum kva_status check_ids(const struct kva_unit_run *u, const struct kva_
     return KVA_OK;
 }
 
-static enum kva_status make_context(struct kva_unit_run *u, struct kva_error *err)
+static enum kva_status make_context(struct kva_unit_run *u, const struct kva_item *it,
+                                    struct kva_error *err)
 {
-    const struct kva_item *it = &u->items[0];
-
     if (it->context_ids == NULL)
         return kva_prompt_context(u->model, &it->feed, it->context, it->context_len,
                                   &u->prompt, err);
@@ -336,7 +335,6 @@ static enum kva_status make_sample(struct kva_unit_run *u, int q, struct kva_err
     s->unit = u->unit_no;
     s->question = q;
     s->idx = it->idx;
-    memcpy(s->cluster, ctx, sizeof s->cluster);
     s->refs_json = json_dumps(refs, JSON_COMPACT);
     s->meta_json = json_dumps(meta, JSON_COMPACT | JSON_SORT_KEYS);
     text = id != NULL ? json_dumps(id, JSON_COMPACT) : NULL;
@@ -345,6 +343,10 @@ static enum kva_status make_sample(struct kva_unit_run *u, int q, struct kva_err
         goto out;
     }
     KVA_GO(kva_json_digest(text, s->digest, err));
+    /* what has no context shares none */
+    memcpy(s->cluster, ctx, sizeof s->cluster);
+    if (it->context == NULL && it->context_ids == NULL)
+        kva_hex(s->digest, 32, s->cluster);
 out:
     free(text);
     json_decref(refs);
@@ -356,6 +358,27 @@ out:
 /* ---- opening
  * -------------------------------------------------------------------------------- */
 
+/* A record that cannot be used, or a sample that does not fit, fails its own jobs: it
+ * stays in the count (u->bad) with nothing but its index. */
+static enum kva_status make_items(struct kva_unit_run *u, struct kva_error *err)
+{
+    struct kva_tok_model tm;
+    struct kva_tok_api api;
+
+    kva_tok_api_model(&tm, u->model, &api);
+    for (int q = 0; q < u->unit->n_idx; q++) {
+        int idx = u->unit->idx[q];
+        enum kva_status rc =
+            kva_task_item(u->task->task, idx, &api, &u->arena, &u->items[q], &u->bad[q]);
+
+        if (rc == KVA_ENOMEM || rc == KVA_EIO || rc == KVA_EINTERRUPTED)
+            return KVA_FAIL(err, rc, "%s", u->bad[q].text);
+        if (rc != KVA_OK)
+            u->items[q] = (struct kva_item){.idx = idx, .depth = -1};
+    }
+    return KVA_OK;
+}
+
 enum kva_status kva_unit_open(struct kva_plan *plan, int unit,
                               const struct kva_exec_opts *opts,
                               const struct kva_sink *sink, struct kva_unit_run *u,
@@ -363,8 +386,7 @@ enum kva_status kva_unit_open(struct kva_plan *plan, int unit,
 {
     const struct kva_unit *un = &plan->units[unit];
     const bool talk = kva_task_info(plan->tasks[un->task].task)->conversation;
-    struct kva_tok_model tm;
-    struct kva_tok_api api;
+    int first = 0; /* the first item that could be made has the unit's context */
 
     memset(u, 0, sizeof *u);
     kva_arena_init(&u->arena);
@@ -390,11 +412,11 @@ enum kva_status kva_unit_open(struct kva_plan *plan, int unit,
         u->gold == NULL || u->ends == NULL || u->groups == NULL || u->samples == NULL ||
         u->bad == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "a unit of %d questions", un->n_idx);
-    kva_tok_api_model(&tm, u->model, &api);
-    for (int q = 0; q < un->n_idx; q++)
-        KVA_TRY(
-            kva_task_item(u->task->task, un->idx[q], &api, &u->arena, &u->items[q], err));
-    (void)make_context(u, &u->bad[0]);
+    KVA_TRY(make_items(u, err));
+    while (first < un->n_idx && u->bad[first].code != KVA_OK)
+        first++;
+    if (first < un->n_idx)
+        (void)make_context(u, &u->items[first], &u->bad[first]);
     u->context_fnv =
         kva_fnv1a64(u->prompt.context.id, u->prompt.context.n * sizeof(int32_t));
     for (int q = 0; q < un->n_idx; q++) {
@@ -403,8 +425,8 @@ enum kva_status kva_unit_open(struct kva_plan *plan, int unit,
 
         /* a prompt that cannot be fed fails its own jobs, and its sample is stored with
          * them */
-        if (q > 0 && (u->prompt.tok == NULL || talk))
-            u->bad[q] = u->bad[q - 1];
+        if (u->bad[q].code == KVA_OK && (u->prompt.tok == NULL || (talk && q > 0)))
+            u->bad[q] = u->bad[u->prompt.tok == NULL ? first : q - 1];
         if (u->bad[q].code == KVA_OK &&
             make_question(u, &u->prompt, q, u->questions, &u->bad[q]) == KVA_OK &&
             make_gold(u, q, &u->bad[q]) == KVA_OK)
@@ -494,7 +516,7 @@ void kva_unit_close(struct kva_unit_run *u)
 enum kva_status kva_unit_blind(struct kva_unit_run *u, int q, struct kva_error *err)
 {
     if (!u->has_blind) {
-        KVA_TRY(kva_prompt_context(u->model, &u->items[0].feed, NULL, 0, &u->blind, err));
+        KVA_TRY(kva_prompt_context(u->model, &u->items[q].feed, NULL, 0, &u->blind, err));
         u->has_blind = true;
     }
     if (u->blind_questions[q].tok != NULL)

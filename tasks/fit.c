@@ -237,7 +237,7 @@ static enum kva_status try_one(struct search *s, struct kva_error *err)
     if (s->total <= fit->limit)
         return KVA_OK;
     return KVA_FAIL(err, KVA_EINVALID,
-                    "task %s does not fit in %d with tokenizer %s (needs at least %lld)",
+                    "task %s does not fit in %d with tokenizer %.16s (needs at least %lld)",
                     fit->task, fit->limit, s->tok->id, (long long)s->total);
 }
 

@@ -151,10 +151,15 @@ enum kva_status kva_official_probe(struct kva_official_run *run,
 enum kva_status kva_official_too_long(const struct kva_official_run *run, bool example,
                                       size_t need, struct kva_error *err)
 {
-    return KVA_FAIL(err, KVA_EINVALID,
-                    "task %s%s does not fit in %d with tokenizer %s (needs at least %zu)",
-                    run->o->label, example ? ": its worked example" : "",
-                    example ? KVA_OFFICIAL_EXAMPLE : run->o->ctx, run->tok->id, need);
+    if (example)
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "task %s: its worked example does not fit in %d, what it has at "
+                        "any length, with tokenizer %.16s (needs at least %zu)",
+                        run->o->label, KVA_OFFICIAL_EXAMPLE, run->tok->id, need);
+    return KVA_FAIL(
+        err, KVA_EINVALID,
+        "task %s does not fit in %d with tokenizer %.16s (needs at least %zu)",
+        run->o->label, run->o->ctx, run->tok->id, need);
 }
 
 /* ---- search ---- */

@@ -155,18 +155,22 @@ static enum kva_status write_words(const struct kva_official *o,
     return p->gold ? KVA_OK : kva_official_no_memory(o, err);
 }
 
+/* As many of the fifth word as of an answer: no right answer. */
+static bool undecided(size_t n, size_t v)
+{
+    return repeats(n, RANKS_MIN) <= (v > RANKS_MIN ? repeats(n, 5) : 0);
+}
+
 static enum kva_status fwe_gen(const struct kva_official_run *run,
                                const struct kva_official_call *how,
                                struct kva_official_state *state,
                                struct kva_official_prompt *p, struct kva_error *err)
 {
     const struct kva_official *o = run->o;
-    size_t v = target(o) / WORDS_PER_RANK, n = how->units;
+    size_t v = target(o) / WORDS_PER_RANK;
     uint32_t *code, *shuffled;
 
-    /* as many of the fifth word as of an answer: no right answer */
-    if (v < RANKS_MIN || (!how->searching &&
-                          repeats(n, RANKS_MIN) <= (v > RANKS_MIN ? repeats(n, 5) : 0))) {
+    if (v < RANKS_MIN || (!how->searching && undecided(how->units, v))) {
         p->too_small = true;
         return KVA_OK;
     }
@@ -182,6 +186,25 @@ static enum kva_status fwe_gen(const struct kva_official_run *run,
     kva_buf_puts(&p->draft.text, question);
     kva_official_end_question(p);
     kva_buf_puts(&p->draft.text, prefix);
+    return KVA_OK;
+}
+
+/* What the list needs from which on all have a right answer: for refusals. */
+static enum kva_status find_need(struct kva_official_run *run,
+                                 const struct kva_official_state *start,
+                                 struct kva_error *err)
+{
+    struct kva_official_state searched = run->now;
+    struct kva_official_call call = {.units = 80, .searching = true};
+    size_t n;
+
+    /* from 73.1 = zeta(2) / (1/16 - 1/25) on none is undecided, below it some are */
+    while (!undecided(call.units - 1, target(run->o) / WORDS_PER_RANK))
+        call.units--;
+    run->now = *start;
+    KVA_TRY(kva_official_probe(run, &call, false, &n, err));
+    run->now = searched;
+    run->first_total = n + (run->o->r2024 ? 0 : (size_t)run->o->fit.max_new);
     return KVA_OK;
 }
 
@@ -202,7 +225,7 @@ static enum kva_status fwe_search(struct kva_official_run *run, struct kva_error
             break;
     }
     run->units = call.units - run->o->fit.step;
-    return KVA_OK;
+    return find_need(run, &start, err);
 }
 
 static int fwe_describe(const struct kva_task *task, const void *data, void *gen,

@@ -27,7 +27,8 @@
 
 enum { FAKE_MOST = 8, FAKE_RESULTS = 400 };
 
-static struct kva_item fake_item[FAKE_MOST]; /* by idx; context and question are set */
+static struct kva_item fake_item[FAKE_MOST];  /* by idx; context and question are set */
+static enum kva_status fake_fails[FAKE_MOST]; /* by idx; why the item cannot be made */
 static struct kva_task_info fake_info;
 
 static enum kva_status fake_make(const struct kva_task *task, int idx,
@@ -37,7 +38,8 @@ static enum kva_status fake_make(const struct kva_task *task, int idx,
     (void)task;
     (void)tok;
     (void)arena;
-    (void)err;
+    if (fake_fails[idx] != KVA_OK)
+        return KVA_FAIL(err, fake_fails[idx], "fake.jsonl:%d: no question", idx + 1);
     *item = fake_item[idx];
     return KVA_OK;
 }
@@ -68,6 +70,7 @@ static void fake_needles(void)
     static const char *const gold[] = {" 4812907", " 7300215", " 1950448", " 6624083"};
 
     memset(fake_item, 0, sizeof fake_item);
+    memset(fake_fails, 0, sizeof fake_fails);
     for (int i = 0; i < 4; i++)
         fake_item[i] = (struct kva_item){.idx = i,
                                          .turn = i,

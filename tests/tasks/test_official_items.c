@@ -406,6 +406,25 @@ static void what_does_not_fit_is_refused_at_once(void **state)
         }
 }
 
+/* The size a refusal names is larger than the one refused, and close to one that works.
+ */
+static void what_fwe_needs_is_said(void **state)
+{
+    (void)state;
+    for (int d = 0; d < 2; d++)
+        for (int limit = 250; limit < 500; limit += 50) {
+            struct kva_task *task = open_dialect("fwe", limit, dialects[d], 7, NULL);
+            const char *got = item_refusal(task, 0, &kva_tok_by);
+            const char *at = strstr(got, "(needs at least ");
+            long need;
+
+            assert_non_null(at);
+            need = strtol(at + strlen("(needs at least "), NULL, 10);
+            assert_true(need > limit && need < 700);
+            kva_task_close(task);
+        }
+}
+
 static void the_example_of_vt_has_to_fit_in_500(void **state)
 {
     struct kva_task *task = open_dialect("vt", 100000, "r2025", 42, NULL);
@@ -413,8 +432,9 @@ static void the_example_of_vt_has_to_fit_in_500(void **state)
 
     (void)state;
     got = item_refusal(task, 0, &kva_tok_by);
-    assert_non_null(strstr(got, "task vt: its worked example does not fit in 500 with "
-                                "tokenizer by (needs at least "));
+    assert_non_null(strstr(got, "task vt: its worked example does not fit in 500, what "
+                                "it has at any length, with tokenizer by (needs at "
+                                "least "));
     kva_task_close(task);
 }
 
@@ -546,6 +566,7 @@ int main(void)
         TEST(tokenizers_do_not_disturb_each_other),
         TEST(workers_share_a_task),
         TEST(what_does_not_fit_is_refused_at_once),
+        TEST(what_fwe_needs_is_said),
         TEST(the_example_of_vt_has_to_fit_in_500),
         TEST(needles_alone_are_flagged),
         TEST(other_suites_and_parameters_are_refused),
