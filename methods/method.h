@@ -230,9 +230,9 @@ struct kva_scores {
     float *s;     /* higher stays; what is not finite has become -inf and is counted */
     int32_t *pos; /* positions, ascending within a kvhead */
     struct kva_protect protect;
-    /* parameter recent_share: this part of a KV head's nominal budget share[c] goes to its
-     * newest entries, or `recent` when that is more. share is set while a selection runs,
-     * NULL before the budget is known: then `recent` alone. */
+    /* parameter recent_share: this part of a KV head's nominal budget share[c] goes to
+     * its newest entries, or `recent` when that is more. share is set while a selection
+     * runs, NULL before the budget is known: then `recent` alone. */
     double recent_share;
     const int *share;
     uint64_t nonfinite;

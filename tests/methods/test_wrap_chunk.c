@@ -153,6 +153,7 @@ static void what_has_no_meaning_is_refused(void **state)
     refused("snapkv+chunk:chunk=0", "chunk");
     parse("keydiff+chunk", ONESHOT); /* any scorer */
     parse("streaming+chunk", ONESHOT);
+    parse("snapkv+chunk+pyramid", ONESHOT);
 }
 
 static void counts_are_exact_whatever_the_scores(void **state)

@@ -162,7 +162,7 @@ static void wrap_file(struct kept_run *r, const json_t *context, const char *tex
         kva_decision_release(&d);
         kva_scores_release(&w.sc);
     }
-    printf("%s %s: %d equal, %d within two, %d without a stable reference, %d "
+    printf("%s %s: %d equal, %d near a cut, %d without a stable reference, %d "
            "budgets within the window\n",
            name, text, w.count.exact, w.count.near, w.count.skipped, w.inside);
     assert_int_equal(w.count.wrong, 0);
