@@ -15,9 +15,11 @@ has models_builtin "$T/out" builtin:retrieval
 has models_not_fetched "$T/out" "smollm2-135m        not fetched"
 check list_methods 0 "$KVAUDIT" list methods
 has methods_snapkv "$T/out" snapkv
-hasnt methods_without_parameters "$T/out" "window="
+hasnt methods_without_parameters "$T/out" "window=64"
 check list_methods_v 0 "$KVAUDIT" list methods -v
-has methods_with_parameters "$T/out" "window="
+has methods_with_parameters "$T/out" "window=64"
+has methods_storage "$T/out" "published code holds: mask"
+has methods_deviations "$T/out" "differs: "
 check list_tasks 0 "$KVAUDIT" list tasks
 has tasks_ruler "$T/out" ruler/niah_single_1
 has tasks_jsonl "$T/out" jsonl:PATH
