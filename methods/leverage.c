@@ -31,17 +31,21 @@ static enum kva_status product(struct kva_ops *ops, const float *w, int out, int
     return KVA_OK;
 }
 
-/* Lower half of g[k][k] = Y'Y + ridge I; `row` is scratch of k. */
+/* Lower half of g[k][k] = Y'Y + ridge I, four rows at a time; `row` is scratch of 4 k. */
 static void gram(const float *y, size_t n, int k, double ridge, double *row, double *g)
 {
+    const double *a = row, *b = row + k, *c = row + 2 * k, *d = row + 3 * k;
+
     for (int i = 0; i < k; i++)
         g[i * k + i] = ridge;
-    for (size_t j = 0; j < n; j++, y += k) {
+    for (size_t j = 0; j < n; j += 4) {
+        size_t have = (n - j < 4 ? n - j : 4) * (size_t)k;
+
+        for (size_t i = 0; i < 4 * (size_t)k; i++)
+            row[i] = i < have ? (double)y[j * (size_t)k + i] : 0;
         for (int i = 0; i < k; i++)
-            row[i] = (double)y[i];
-        for (int i = 0; i < k; i++)
-            for (int c = 0; c <= i; c++)
-                g[i * k + c] += row[i] * row[c];
+            for (int x = 0; x <= i; x++)
+                g[i * k + x] += a[i] * a[x] + b[i] * b[x] + (c[i] * c[x] + d[i] * d[x]);
     }
 }
 
@@ -88,7 +92,7 @@ enum kva_status kva_leverage_rows(struct kva_ops *ops, struct kva_arena *arena,
     float *y = kva_arena_alloc(arena, n * kk, sizeof *y);
     float *z = kva_arena_alloc(arena, n * kk, sizeof *z);
     float *inv = kva_arena_alloc(arena, kk * kk, sizeof *inv);
-    double *g = kva_arena_alloc(arena, kk * kk + kk, sizeof *g);
+    double *g = kva_arena_alloc(arena, kk * kk + 4 * kk, sizeof *g);
     struct kva_rows rows = {.off = off, .heads = 1, .dim = dim};
 
     if (centred == NULL || mean == NULL || y == NULL || z == NULL || inv == NULL ||

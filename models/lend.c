@@ -204,20 +204,37 @@ static int rope_mean(void *ctx, int layer, int32_t from, int count, double *c, d
     return half;
 }
 
+/* Tile by tile over all KV heads: heads that hold the same positions share a table. */
 static void rotate(void *ctx, int layer, struct kva_rows *rows, const int32_t *delta)
 {
     struct kva_model *m = ctx;
     const struct kva_layer *l = &m->arch.layer[layer];
-    const size_t n = rows->off[rows->heads];
     float cs[64 * 512];
-    const int tile = l->n_rot > 0 ? (int)(sizeof cs / sizeof *cs) / l->n_rot : 1;
+    const size_t tile = l->n_rot > 0 ? sizeof cs / sizeof *cs / (size_t)l->n_rot : 0;
+    size_t most = 0;
 
-    for (size_t j = 0; l->n_rot > 0 && j < n; j += (size_t)tile) {
-        int c = n - j < (size_t)tile ? (int)(n - j) : tile;
+    for (int h = 0; h < rows->heads; h++)
+        if (rows->off[h + 1] - rows->off[h] > most)
+            most = rows->off[h + 1] - rows->off[h];
+    for (size_t t = 0; tile > 0 && t < most; t += tile) {
+        const int32_t *have = NULL; /* the deltas of the table in cs */
+        size_t n_have = 0;
 
-        m->ops->rope_table(m->ops, delta + j, c, l->inv_freq, l->n_rot / 2, 1.0f, cs);
-        m->ops->rope(m->ops, rows->data + j * (size_t)rows->dim, rows->dim, c, 1,
-                     rows->dim, cs, l->n_rot / 2);
+        for (int h = 0; h < rows->heads; h++) {
+            size_t at = rows->off[h] + t, n = rows->off[h + 1] - rows->off[h];
+
+            if (n <= t)
+                continue;
+            n = n - t < tile ? n - t : tile;
+            if (n > n_have || memcmp(have, delta + at, n * sizeof *delta) != 0) {
+                m->ops->rope_table(m->ops, delta + at, (int)n, l->inv_freq, l->n_rot / 2,
+                                   1.0f, cs);
+                have = delta + at;
+                n_have = n;
+            }
+            m->ops->rope(m->ops, rows->data + at * (size_t)rows->dim, rows->dim, (int)n,
+                         1, rows->dim, cs, l->n_rot / 2);
+        }
     }
 }
 
