@@ -90,6 +90,26 @@ struct kva_attn {
     int out_stride;
 };
 
+/* Attention of nq rows of one query head over the n entries of its KV head, row by row:
+ *   z[i][j] = scale * q_i.k_j,  w[i][j] = softmax_j(z[i]),  o[i] = sum_j w[i][j] v_j
+ * over the entries with k_pos <= q_pos[i] (k_pos NULL: all), 0 for the others. What is
+ * NULL is not computed; o needs v and w. */
+struct kva_attend_rows {
+    const float *q; /* row i at q + i * q_stride */
+    size_t q_stride;
+    const int32_t *q_pos; /* [nq]; NULL with k_pos NULL */
+    int nq;
+    const float *k;       /* [n][dim] */
+    const int32_t *k_pos; /* [n] */
+    size_t n;
+    int dim;
+    float scale;
+    const float *v; /* [n][v_dim] */
+    int v_dim;
+    float *z, *w; /* [nq][n] */
+    float *o;     /* [nq][v_dim] */
+};
+
 struct kva_ops {
     const char *backend;  /* "cpu" */
     const char *numerics; /* "ref", "f32" */
@@ -171,6 +191,7 @@ struct kva_ops {
      * cut into calls changes no bit. */
     void (*row_moments)(struct kva_ops *, const float *x, int stride, int rows, int heads,
                         int dim, double *sum, double *square);
+    void (*attend_rows)(struct kva_ops *, const struct kva_attend_rows *);
 };
 
 /* backend "cpu"; numerics "ref" or "f32"; threads >= 1 (capped at 64). KVAUDIT_CPU =

@@ -15,6 +15,16 @@ int kva_window_rows(const struct kva_layer_view *view, int window)
     return rows < 1 ? 1 : rows;
 }
 
+enum kva_status kva_window_check(const struct kva_layer_view *view, int rows,
+                                 struct kva_error *err)
+{
+    if (view->q == NULL || view->nq < rows || rows < 1)
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "the scorer needs %d queries, the session has %d", rows,
+                        view->q == NULL ? 0 : view->nq);
+    return KVA_OK;
+}
+
 enum kva_status kva_window_attend(const struct kva_layer_view *view, int rows,
                                   struct kva_window *w, struct kva_error *err)
 {
@@ -23,10 +33,7 @@ enum kva_status kva_window_attend(const struct kva_layer_view *view, int rows,
     size_t stride = (size_t)view->heads * (size_t)view->head_dim;
     float *m;
 
-    if (view->q == NULL || skip < 0 || rows < 1)
-        return KVA_FAIL(err, KVA_EINVALID,
-                        "the scorer needs %d queries, the session has %d", rows,
-                        view->q == NULL ? 0 : view->nq);
+    KVA_TRY(kva_window_check(view, rows, err));
     if (off == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "window attention");
     for (int a = 0; a < view->heads; a++)
@@ -39,6 +46,50 @@ enum kva_status kva_window_attend(const struct kva_layer_view *view, int rows,
                            rows, view->heads, view->k, view->pos, view->scale, m, off);
     *w = (struct kva_window){.m = m, .off = off, .first_pos = view->q_pos[skip]};
     return KVA_OK;
+}
+
+struct kva_attend_rows kva_window_head(const struct kva_layer_view *view, int rows, int a)
+{
+    int skip = view->nq - rows, h = a / (view->heads / view->kv_heads);
+    size_t dim = (size_t)view->head_dim, stride = (size_t)view->heads * dim;
+
+    return (struct kva_attend_rows){
+        .q = view->q + (size_t)skip * stride + (size_t)a * dim,
+        .q_stride = stride,
+        .q_pos = view->q_pos + skip,
+        .nq = rows,
+        .k = view->k->data + view->off[h] * dim,
+        .k_pos = view->pos + view->off[h],
+        .n = view->off[h + 1] - view->off[h],
+        .dim = view->head_dim,
+        .scale = view->scale,
+    };
+}
+
+size_t kva_window_older(const struct kva_layer_view *view, int rows, int h)
+{
+    const int32_t *pos = view->pos + view->off[h];
+    size_t held = view->off[h + 1] - view->off[h], n = 0;
+
+    while (n < held && pos[n] < view->q_pos[view->nq - rows])
+        n++;
+    return n;
+}
+
+size_t kva_window_most(const struct kva_layer_view *view)
+{
+    size_t most = 0;
+
+    for (int h = 0; h < view->kv_heads; h++)
+        if (view->off[h + 1] - view->off[h] > most)
+            most = view->off[h + 1] - view->off[h];
+    return most;
+}
+
+void kva_window_protect(int rows, struct kva_protect *p)
+{
+    if (p->recent < rows)
+        p->recent = rows;
 }
 
 void kva_window_pool(const double *x, size_t n, int kernel, bool max, double *out)

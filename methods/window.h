@@ -19,9 +19,31 @@ struct kva_window {
     int32_t first_pos; /* position of the oldest query used: entries from here on are the
                           window */
 };
+enum kva_status kva_window_check(const struct kva_layer_view *view, int rows,
+                                 struct kva_error *err); /* has it that many? */
 /* Memory from view->scratch. KVA_EINVALID when the view has fewer queries. */
 enum kva_status kva_window_attend(const struct kva_layer_view *view, int rows,
                                   struct kva_window *w, struct kva_error *err);
+/* Row by row: the last `rows` queries of query head a against the entries of its KV head,
+ * for ops->attend_rows. What is wanted of it (w, z, v and o) is for the caller to set. */
+struct kva_attend_rows kva_window_head(const struct kva_layer_view *view, int rows,
+                                       int a);
+/* Entries of KV head h older than the last `rows` queries: those that compete. */
+size_t kva_window_older(const struct kva_layer_view *view, int rows, int h);
+/* The most entries of a KV head. */
+size_t kva_window_most(const struct kva_layer_view *view);
+/* Protects the window's own entries. */
+void kva_window_protect(int rows, struct kva_protect *p);
+#define KVA_PARAM_WINDOW(n)                                                              \
+    {                                                                                    \
+        .name = "window", .help = "last queries that vote; their entries always stay",   \
+        .type = KVA_PARAM_INT, .def = (n), .def_block = (n), .min = 1, .max = 4096       \
+    }
+#define KVA_PARAM_KERNEL(n)                                                              \
+    {                                                                                    \
+        .name = "kernel", .help = "width of the pooling, odd", .type = KVA_PARAM_INT,    \
+        .def = (n), .def_block = (n), .min = 1, .max = 255, .odd = true                  \
+    }
 /* Centred pooling of x[n] with an odd kernel into out[n]: the mean, zeros counted beyond
  * the ends, or the maximum of what exists. */
 void kva_window_pool(const double *x, size_t n, int kernel, bool max, double *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* attend.c - numerics f32: attention over pages, and the mean attention of a window of
- * queries.
+/* attend.c - numerics f32: attention over pages, and the attention of a window of
+ * queries, its mean or row by row.
  *
  *     o = sum_j exp(s_j - M) v_j / sum_j exp(s_j - M),  s_j = scale * q.k_j,  j visible
  *

@@ -155,6 +155,7 @@ void kva_cpu_window_rows(struct kva_ops *ops, const float *q, const int32_t *q_p
 void kva_cpu_window_max(struct kva_ops *ops, const float *q, const int32_t *q_pos, int nq,
                         int heads, const struct kva_rows *k, const int32_t *k_pos,
                         float scale, const float *by, float *m, const size_t *a_off);
+void kva_cpu_attend_rows(struct kva_ops *ops, const struct kva_attend_rows *r);
 /* Shared by both tables: exact rows, angles, statistics. kernels/cpu/common.c */
 void kva_cpu_embed(struct kva_ops *ops, const struct kva_weight *w, const int32_t *ids,
                    int rows, float scale, float *x);

@@ -268,4 +268,5 @@ void kva_cpu_f32_table(struct kva_ops *ops)
     ops->window_rows = kva_cpu_window_rows;
     ops->window_max = kva_cpu_window_max;
     ops->row_moments = kva_cpu_row_moments;
+    ops->attend_rows = kva_cpu_attend_rows;
 }

@@ -448,6 +448,57 @@ static void window_max(struct kva_ops *ops, const float *q, const int32_t *q_pos
     kva_cpu_pool_run(&cpu_of(ops)->pool, heads, false, window_item, &t);
 }
 
+/* One row of struct kva_attend_rows. */
+static void attend_row(void *ctx, int i, void *scratch)
+{
+    const struct kva_attend_rows *r = ctx;
+    const float *q = r->q + (size_t)i * r->q_stride;
+    float *z = r->z ? r->z + (size_t)i * r->n : NULL;
+    float *w = r->w ? r->w + (size_t)i * r->n : NULL;
+    float *o = r->o ? r->o + (size_t)i * (size_t)r->v_dim : NULL;
+    double top = -INFINITY, sum = 0;
+
+    (void)scratch;
+    for (int pass = 0; pass < 3; pass++)
+        for (size_t j = 0; j < r->n; j++) {
+            bool seen = r->k_pos == NULL || r->k_pos[j] <= r->q_pos[i];
+            double s;
+
+            if (!seen) {
+                if (z)
+                    z[j] = 0;
+                if (w)
+                    w[j] = 0;
+                continue;
+            }
+            s = (double)r->scale * dot(q, r->k + j * (size_t)r->dim, r->dim);
+            if (pass == 0)
+                top = s > top ? s : top;
+            else if (pass == 1)
+                sum += exp(s - top);
+            if (pass < 2)
+                continue;
+            if (z)
+                z[j] = (float)s;
+            if (w)
+                w[j] = (float)(exp(s - top) / sum);
+        }
+    for (int x = 0; o && x < r->v_dim; x++) {
+        double y = 0;
+
+        for (size_t j = 0; j < r->n; j++)
+            y += (double)w[j] * (double)r->v[j * (size_t)r->v_dim + (size_t)x];
+        o[x] = (float)y;
+    }
+}
+
+static void attend_rows(struct kva_ops *ops, const struct kva_attend_rows *r)
+{
+    struct kva_attend_rows own = *r;
+
+    kva_cpu_pool_run(&cpu_of(ops)->pool, r->nq, false, attend_row, &own);
+}
+
 void kva_cpu_ref_table(struct kva_ops *ops)
 {
     ops->embed = kva_cpu_embed;
@@ -468,4 +519,5 @@ void kva_cpu_ref_table(struct kva_ops *ops)
     ops->window_rows = window_rows;
     ops->window_max = window_max;
     ops->row_moments = kva_cpu_row_moments;
+    ops->attend_rows = attend_rows;
 }
