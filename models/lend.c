@@ -23,6 +23,7 @@
 /* NULL where not made yet */
 struct kva_slices {
     struct kva_weight **w[2]; /* [layers][heads]: W_O^a; R of it */
+    float **data[2];          /* [layers] what they may point at */
 };
 
 void kva_lend_release(struct kva_model *m)
@@ -33,7 +34,10 @@ void kva_lend_release(struct kva_model *m)
         for (int i = 0; i < m->arch.layers * m->arch.heads; i++)
             if (m->slices->w[k][i] != NULL)
                 m->ops->weight_free(m->ops, m->slices->w[k][i]);
+        for (int l = 0; l < m->arch.layers; l++)
+            free(m->slices->data[k][l]);
         free(m->slices->w[k]);
+        free(m->slices->data[k]);
     }
     free(m->slices);
     m->slices = NULL;
@@ -71,24 +75,29 @@ static void factor(const float *slice, size_t d, size_t n, double *g, float *r)
     }
 }
 
-/* W_O^a or R of every query head of a layer as weights out[heads]. */
+/* W_O^a or R of every query head of a layer as weights out[heads], over *data. */
 static enum kva_status make_slices(struct kva_model *m, int layer, int norm,
-                                   struct kva_weight **out, struct kva_error *err)
+                                   struct kva_weight **out, float **data,
+                                   struct kva_error *err)
 {
     const struct kva_arch *a = &m->arch;
-    const size_t d = (size_t)a->dim, dv = (size_t)a->v_dim, in = (size_t)a->heads * dv;
+    const size_t d = (size_t)a->dim, dv = (size_t)a->v_dim, in = (size_t)a->heads * dv,
+                 size = (size_t)rows_of(a, norm) * dv;
     float *unit = kva_calloc(dv * in, sizeof *unit);
     float *column = kva_calloc(dv * d, sizeof *column);
     float *slice = kva_calloc(d * dv, sizeof *slice);
-    float *r = kva_calloc(dv * dv, sizeof *r);
     double *gram = kva_calloc(dv * dv, sizeof *gram);
     enum kva_status rc = KVA_OK;
 
-    if (unit == NULL || column == NULL || slice == NULL || r == NULL || gram == NULL) {
+    *data = kva_calloc((size_t)a->heads * size, sizeof **data);
+    if (*data == NULL || unit == NULL || column == NULL || slice == NULL ||
+        gram == NULL) {
         rc = KVA_FAIL(err, KVA_ENOMEM, "output projection of layer %d", layer);
         goto out;
     }
     for (int h = 0; h < a->heads; h++) {
+        float *to = *data + (size_t)h * size;
+
         memset(unit, 0, dv * in * sizeof *unit);
         for (size_t x = 0; x < dv; x++)
             unit[x * in + (size_t)h * dv + x] = 1.0f;
@@ -97,51 +106,76 @@ static enum kva_status make_slices(struct kva_model *m, int layer, int norm,
             for (size_t o = 0; o < d; o++)
                 slice[o * dv + x] = column[x * d + o];
         if (norm == 2)
-            factor(slice, d, dv, gram, r);
-        KVA_GO(m->ops->weight_new(m->ops, KVA_F32, norm == 2 ? r : slice,
-                                  rows_of(a, norm), a->v_dim, NULL, &out[h], err));
+            factor(slice, d, dv, gram, to);
+        else
+            memcpy(to, slice, size * sizeof *to);
+        KVA_GO(m->ops->weight_new(m->ops, KVA_F32, to, rows_of(a, norm), a->v_dim, NULL,
+                                  &out[h], err));
     }
 out:
     free(unit);
     free(column);
     free(slice);
-    free(r);
     free(gram);
+    for (int h = 0; rc != KVA_OK && h < a->heads; h++) {
+        if (out[h] != NULL)
+            m->ops->weight_free(m->ops, out[h]);
+        out[h] = NULL;
+    }
+    if (rc != KVA_OK) {
+        free(*data);
+        *data = NULL;
+    }
     return rc;
 }
 
-/* The matrices of a layer: the model's own, or made for this call (*mine). */
+static struct kva_slices *new_slices(size_t layers, size_t heads)
+{
+    struct kva_slices *s = kva_calloc(1, sizeof *s);
+    bool ok = s != NULL;
+
+    for (int k = 0; s != NULL && k < 2; k++) {
+        s->w[k] = kva_calloc(layers * heads, sizeof(struct kva_weight *));
+        s->data[k] = kva_calloc(layers, sizeof(float *));
+        ok = ok && s->w[k] != NULL && s->data[k] != NULL;
+    }
+    if (ok)
+        return s;
+    for (int k = 0; s != NULL && k < 2; k++) {
+        free(s->w[k]);
+        free(s->data[k]);
+    }
+    free(s);
+    return NULL;
+}
+
+/* The matrices of a layer: the model's own, or made for this call over *mine. */
 static enum kva_status get_slices(struct kva_model *m, int layer, int norm,
-                                  struct kva_weight ***w, bool *mine,
+                                  struct kva_weight ***w, float **mine,
                                   struct kva_error *err)
 {
     const struct kva_arch *a = &m->arch;
-    size_t n = (size_t)a->layers * (size_t)a->heads;
+    size_t layers = (size_t)a->layers, heads = (size_t)a->heads;
+    enum kva_status rc;
 
-    *mine = n * (size_t)rows_of(a, norm) * (size_t)a->v_dim * sizeof(float) > KEEP_BYTES;
-    if (*mine) {
-        *w = kva_calloc((size_t)a->heads, sizeof(struct kva_weight *));
+    if (layers * heads * (size_t)rows_of(a, norm) * (size_t)a->v_dim * sizeof(float) >
+        KEEP_BYTES) {
+        *w = kva_calloc(heads, sizeof(struct kva_weight *));
         if (*w == NULL)
             return KVA_FAIL(err, KVA_ENOMEM, "output projection of layer %d", layer);
-        return make_slices(m, layer, norm, *w, err);
+        rc = make_slices(m, layer, norm, *w, mine, err);
+        if (rc != KVA_OK)
+            free(*w);
+        return rc;
     }
-    if (m->slices == NULL) {
-        struct kva_slices *s = kva_calloc(1, sizeof *s);
-
-        for (int k = 0; s != NULL && k < 2; k++)
-            s->w[k] = kva_calloc(n, sizeof(struct kva_weight *));
-        if (s == NULL || s->w[0] == NULL || s->w[1] == NULL) {
-            if (s != NULL) {
-                free(s->w[0]);
-                free(s->w[1]);
-            }
-            free(s);
-            return KVA_FAIL(err, KVA_ENOMEM, "output projections");
-        }
-        m->slices = s;
-    }
-    *w = m->slices->w[norm - 1] + (size_t)layer * (size_t)a->heads;
-    return (*w)[a->heads - 1] != NULL ? KVA_OK : make_slices(m, layer, norm, *w, err);
+    if (m->slices == NULL)
+        m->slices = new_slices(layers, heads);
+    if (m->slices == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "output projections");
+    *w = m->slices->w[norm - 1] + (size_t)layer * heads;
+    if ((*w)[0] != NULL)
+        return KVA_OK;
+    return make_slices(m, layer, norm, *w, &m->slices->data[norm - 1][layer], err);
 }
 
 static enum kva_status project_norm(void *ctx, int layer, const struct kva_rows *v,
@@ -153,7 +187,7 @@ static enum kva_status project_norm(void *ctx, int layer, const struct kva_rows 
     const int group = a->heads / a->kv_heads, d = rows_of(a, norm);
     struct kva_weight **w = NULL;
     float *y = kva_calloc(TILE * (size_t)d, sizeof *y);
-    bool mine = false;
+    float *mine = NULL;
     enum kva_status rc;
 
     if (y == NULL)
@@ -175,11 +209,11 @@ static enum kva_status project_norm(void *ctx, int layer, const struct kva_rows 
         }
     }
 out:
-    for (int h = 0; mine && w != NULL && h < a->heads; h++)
-        if (w[h] != NULL)
-            m->ops->weight_free(m->ops, w[h]);
-    if (mine)
+    for (int h = 0; mine != NULL && h < a->heads; h++)
+        m->ops->weight_free(m->ops, w[h]);
+    if (mine != NULL)
         free(w);
+    free(mine);
     free(y);
     return rc;
 }

@@ -4,12 +4,12 @@
 # that end after one token, some that go on, one that fails in every wave (its bytes hold no entry).
 . tests/cli/common.inc
 . tests/cli/proof.inc
-rest="\"methods\":[\"random\",\"streaming\",\"knorm\",\"keydiff+adakv\",\"valuediff+global:norm=z\",
+rest="\"methods\":[\"random\",\"streaming\",\"knorm\",\"keydiff+adakv\",\"h2o+chunk\",
   \"tova\",\"snapkv:window=16+adakv\"],
   \"tasks\":[\"ruler/niah_single_1@256\",\"ruler/vt@400\"],
   \"budgets\":[{\"keep\":0.4},{\"tokens\":100},{\"bytes\":200}],
-  \"schedules\":[\"oneshot\",\"block:64\",\"oneshot+decode:1\"],\"visibility\":[\"agnostic\",\"aware\"],
-  \"defaults\":{\"n\":2,\"max_new_tokens\":8,\"max_attempts\":1}"
+  \"schedules\":[\"oneshot\",\"layerwise\",\"block:64\",\"chunked:96+decode:2\",\"oneshot+decode:1\"],\"visibility\":[\"agnostic\",\"aware\"],
+  \"defaults\":{\"n\":1,\"max_new_tokens\":8,\"max_attempts\":1}"
 suite s "$rest"
 run_suite s base 5 --wave 64 --jobs 1
 outcomes base >"$T/base.txt"
@@ -42,7 +42,7 @@ for isa in scalar avx2 avx512; do
 done
 
 # cells measured one suite at a time equal those measured together
-suite one "${rest/'"random","streaming","knorm","keydiff+adakv","valuediff+global:norm=z",
+suite one "${rest/'"random","streaming","knorm","keydiff+adakv","h2o+chunk",
   "tova","snapkv:window=16+adakv"'/'"tova"'}"
 run_suite one one 5 --jobs 2
 outcomes one >"$T/one.txt"
