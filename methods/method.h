@@ -54,7 +54,8 @@ enum kva_collect_kind {
     KVA_COLLECT_QUERIES,
     /* side[j] = largest weight any query of a replayed prompt gives entry j (KVzip);
      * chunks of `chunk` tokens, the first `start` entries always visible; `plus`: rows
-     * divided by the norm of the attention input. Filled by kva_replay (models). */
+     * divided by the norm of the attention input, entries times the norm of W_O v. -1 for
+     * entries in no chunk (chat prefix). Filled by kva_replay (models/replay.h). */
     KVA_COLLECT_REPLAY,
 };
 struct kva_collect {

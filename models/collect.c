@@ -32,6 +32,7 @@ struct kva_collector {
     float *tile;       /* [layers][rows][heads * head_dim] queries not yet added */
     int32_t *tile_pos; /* [layers][rows] */
     int *tile_n;       /* [layers] */
+    bool set;          /* REPLAY: somebody has set the sums */
     float *side;       /* what kva_collector_side hands out */
     size_t side_cap;
     /* QUERIES */
@@ -410,6 +411,7 @@ enum kva_status kva_collector_copy(struct kva_collector *to,
         memcpy(to->count, from->count, layers * sizeof *to->count);
         return KVA_OK;
     }
+    to->set = from->set;
     memcpy(to->tile, from->tile,
            layers * (size_t)to->rows * width(to) * sizeof *to->tile);
     memcpy(to->tile_pos, from->tile_pos,
@@ -438,7 +440,8 @@ const float *kva_collector_side(struct kva_collector *c, const struct kva_kvstor
     float **to;
     enum kva_status rc;
 
-    if (sync_layer(c, store, layer, &err) != KVA_OK)
+    if ((c->want.kind == KVA_COLLECT_REPLAY && !c->set) ||
+        sync_layer(c, store, layer, &err) != KVA_OK)
         return NULL;
     for (int h = 0; h < heads; h++)
         n += (size_t)c->head[layer * heads + h].n;
@@ -498,5 +501,6 @@ enum kva_status kva_collector_set(struct kva_collector *c,
 
     KVA_TRY(sync_head(c, store, layer, head, err));
     memcpy(s->x, sum, (size_t)s->n * sizeof *sum);
+    c->set = true;
     return KVA_OK;
 }

@@ -41,7 +41,8 @@ enum kva_status kva_collector_copy(struct kva_collector *to,
                                    const struct kva_collector *from,
                                    const struct kva_kvstore *store,
                                    const struct kva_keep *keep, struct kva_error *err);
-/* Ragged sums of a layer, complete up to the last query; valid until the next call. */
+/* Ragged sums of a layer, complete up to the last query; valid until the next call. NULL
+ * without memory, and for REPLAY before anything was set. */
 const float *kva_collector_side(struct kva_collector *c, const struct kva_kvstore *store,
                                 int layer);
 const struct kva_query_stats *kva_collector_stats(struct kva_collector *c, int layer);

@@ -231,7 +231,7 @@ static bool in_window(const struct kva_step_run *run, int r)
 
 static bool collects(const struct kva_session *s)
 {
-    return s->n_collect > 0 && s->collecting;
+    return (s->n_collect > 0 && s->collecting) || s->tap != NULL;
 }
 
 /* Lists the rows of [r0, r0 + c) that go on: all, or in the last layer those whose logits
@@ -267,7 +267,7 @@ static void push_queries(struct kva_step_state *st, int layer, int m)
     }
 }
 
-/* Queries before (raw) and after the rotation for whoever sums over them. */
+/* Queries before (raw) and after the rotation for whoever sums over them or taps them. */
 static void collect(struct kva_step_state *st, int layer, int m)
 {
     const size_t width = (size_t)st->m->arch.heads * (size_t)st->m->arch.head_dim;
@@ -285,6 +285,10 @@ static void collect(struct kva_step_state *st, int layer, int m)
                                   st->q + (size_t)first * width, st->pos + st->sel[first],
                                   j - first, &why) != KVA_OK)
             kva_session_fail(run->session, &why, run->pos0);
+        else if (run->session->tap != NULL)
+            run->session->tap->rows(
+                run->session->tap->ctx, st->h + (size_t)first * (size_t)st->m->arch.dim,
+                st->q + (size_t)first * width, st->pos + st->sel[first], j - first);
     }
 }
 

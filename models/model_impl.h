@@ -67,6 +67,13 @@ struct kva_query_ring {
     int start, count;
 };
 
+/* Who wants the rows of a session inside a step, layer by layer: n rows at ascending
+ * positions, h the attention input [dim] (normed), q the rotated queries. */
+struct kva_tap {
+    void (*rows)(void *ctx, const float *h, const float *q, const int32_t *pos, int n);
+    void *ctx;
+};
+
 struct kva_session {
     struct kva_model *m;
     struct kva_kvstore *store;
@@ -78,6 +85,7 @@ struct kva_session {
     struct kva_collector **collect; /* [n_collect] */
     int n_collect;
     bool collecting;
+    const struct kva_tap *tap; /* NULL: nobody (replay.c) */
     bool in_step;
     struct kva_error error;
 };

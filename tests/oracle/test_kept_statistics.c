@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* test_kept_statistics.c - kept sets of methods that sum over the whole prompt, in
  * SmolLM2, against kvpress 0.5.5. */
+#include "models/replay.h"
 #include "tests/oracle/kept_test.h"
 
 static struct kept_run prefill(struct kva_model *m, const json_t *context,
@@ -22,17 +23,104 @@ static struct kept_run prefill(struct kva_model *m, const json_t *context,
     return r;
 }
 
+/* The context as the runner would have it: the reference's prefix, then the rest. */
+static struct kva_replay replay_of(struct kva_model *m, const json_t *context, int chunk)
+{
+    struct kva_prompt p;
+    struct kva_replay replay;
+    int n;
+    int32_t *ids = json_ids(json_object_get(context, "context_ids"), &n);
+
+    OK(kva_prompt_context(m, NULL, "x", 1, &p, err));
+    OK(kva_replay_ids(m, NULL, &p, ids, n, chunk, &replay, err));
+    assert_int_equal(replay.chunk[0].from,
+                     json_integer_value(json_object_get(context, "kvzip_prefix_length")));
+    kva_prompt_release(&p);
+    free(ids);
+    return replay;
+}
+
+/* Sets the sums that a method wants. */
+static void repeat(struct kept_run *r, const json_t *context, const char *text)
+{
+    struct kva_method m = kept_method(text);
+    struct kva_collect want = kva_method_collect(&m);
+    struct kva_replay replay = replay_of(r->model, context, want.chunk);
+    uint64_t scratch = 0;
+
+    OK(kva_replay(r->model, r->session, &want, &replay, &scratch, err));
+    assert_true(scratch > 0);
+    kva_replay_release(&replay);
+}
+
+/* Every layer keeps the same number, whether or not that divides by its KV heads: layer
+ * after layer is selected as if it were alone. */
+static void layerwise(struct kept_run *r, const json_t *context, const char *text,
+                      const char *file)
+{
+    const char *name = json_string_value(json_object_get(context, "name"));
+    struct kva_method m = kept_method(text);
+    struct kva_scores sc = kept_score(r, &m);
+    size_t per = sc.off[r->heads];
+    json_t *rows = oracle_rows(file);
+    struct kept_count count = {0};
+    bool *ours = calloc((size_t)r->s, sizeof *ours);
+
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        json_int_t total = json_integer_value(json_object_get(row, "total"));
+
+        if (strcmp(json_string_value(json_object_get(row, "ctx")), name) != 0)
+            continue;
+        for (int l = 0; l < r->layers; l++) {
+            struct kva_scores one = sc;
+            struct kva_decision d;
+
+            one.layers = 1;
+            one.s = sc.s + (size_t)l * per;
+            one.pos = sc.pos + (size_t)l * per;
+            OK(kva_method_select(&m, &one, NULL, (uint64_t)(total / r->layers), &d, err));
+            for (int h = 0; h < r->heads; h++) {
+                kept_map(&d, h, ours, r->s);
+                kept_compare(row, text, false, l, h, r->layers, ours, one.s + one.off[h],
+                             r->s, &count);
+            }
+            kva_decision_release(&d);
+        }
+    }
+    printf("%s %s: %d equal, %d equal but for ties, %d within two\n", name, text,
+           count.exact, count.tied, count.near);
+    assert_int_equal(count.wrong, 0);
+    assert_true(count.exact > 0);
+    json_decref(rows);
+    free(ours);
+    kva_scores_release(&sc);
+}
+
 static void methods(struct kva_model *m, const char *name)
 {
     json_t *context = kept_context_named(name);
     struct kva_method adakv = kept_method("expected_attention+adakv:compat=1");
-    const struct kva_collect wants[] = {kva_method_collect(&adakv)};
-    struct kept_run r = prefill(m, context, wants, 1);
+    struct kva_method zip = kept_method("kvzip:chunk=2048"),
+                      plus = kept_method("kvzip:chunk=2048,plus=1");
+    const struct kva_collect wants[] = {
+        kva_method_collect(&adakv), kva_method_collect(&zip), kva_method_collect(&plus)};
+    struct kept_run r = prefill(m, context, wants, 3);
 
     kept_file(&r, context, "expected_attention:eps=0", "kept/ea.jsonl", false, false);
     kept_file(&r, context, "expected_attention", "kept/ea_eps1e2.jsonl", false, false);
     kept_file(&r, context, "expected_attention+adakv:compat=1",
               "kept/adakv_ea_eps1e2.jsonl", false, true);
+    repeat(&r, context, "kvzip:chunk=2048");
+    kept_file(&r, context, "kvzip:chunk=2048,compat=1+global", "kept/kvzip.jsonl", false,
+              true);
+    layerwise(&r, context, "kvzip:chunk=2048,compat=1+adakv:alpha=0",
+              "kept/kvzip_layerwise.jsonl");
+    if (strcmp(name, "c180") == 0) { /* the only one with a stable reference */
+        repeat(&r, context, "kvzip:chunk=2048,plus=1");
+        kept_file(&r, context, "kvzip:chunk=2048,compat=1,plus=1+global",
+                  "kept/kvzip_plus.jsonl", false, true);
+    }
     kva_session_free(r.session);
     json_decref(context);
 }
