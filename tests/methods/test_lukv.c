@@ -27,7 +27,7 @@ static void hulls_of_the_examples(void **state)
                (double[]){3.125, 3.125, 3.125, 3.125, .5});
     check_hull(5, (double[]){3, 2.5, 2, .3, .2}, (double[]){3, 2.5, 2, .3, .2});
     check_hull(2, (double[]){2, 2}, (double[]){2, 2});
-    check_hull(0, NULL, NULL);
+    check_hull(0, (double[]){0}, (double[]){0});
     check_hull(1, (double[]){7}, (double[]){7});
     check_hull(4, (double[]){1, 2, 3, 4}, (double[]){2.5, 2.5, 2.5, 2.5});
 }
