@@ -49,31 +49,34 @@ static int window(const struct kva_params *params)
     return (int)params->value[WINDOW];
 }
 
-/* Sums of one entry over the rows. */
-struct moments {
-    double sum, square;
-};
-
-/* Adds one row: weights m of all query heads, entries before position `end`. Returns its
- * part of the entropy. */
-static double add_row(const struct kva_layer_view *view, const float *m,
-                      const size_t *off, int32_t end, struct moments *acc)
+/* Adds entropy and variance of the rows w[rows][stride] of one query head over its first
+ * n entries; x: scratch of 2 n. */
+static void add_head(const float *w, int rows, size_t stride, size_t n, double *x,
+                     double *stat)
 {
-    int group = view->heads / view->kv_heads;
-    double entropy = 0;
+    double *sum = x, *square = x + n, entropy = 0, spread = 0;
 
-    for (int a = 0; a < view->heads; a++) {
-        const int32_t *pos = view->pos + view->off[a / group];
+    for (size_t j = 0; j < 2 * n; j++)
+        x[j] = 0;
+    for (int i = 0; i < rows; i++) {
+        const float *row = w + (size_t)i * stride;
 
-        for (size_t j = 0; j < off[a + 1] - off[a] && pos[j] < end; j++) {
-            double p = (double)m[off[a] + j];
+        for (size_t j = 0; j < n; j++) {
+            double p = (double)row[j];
 
-            entropy -= p > 0 ? p * log(p) : 0;
-            acc[off[a] + j].sum += p;
-            acc[off[a] + j].square += p * p;
+            sum[j] += p;
+            square[j] += p * p;
         }
+        for (size_t j = 0; j < n; j++)
+            entropy -= row[j] > 0 ? (double)row[j] * (double)logf(row[j]) : 0;
     }
-    return entropy;
+    for (size_t j = 0; j < n; j++) {
+        double mean = sum[j] / rows, var = square[j] / rows - mean * mean;
+
+        spread += var > 0 ? var : 0;
+    }
+    stat[0] += entropy;
+    stat[1] += spread;
 }
 
 /* stat: H and V of the layer */
@@ -82,37 +85,37 @@ static enum kva_status observe(const struct kva_layer_view *view,
                                struct kva_error *err)
 {
     size_t *off = kva_arena_alloc(view->scratch, (size_t)view->heads + 1, sizeof *off);
-    size_t stride = (size_t)view->heads * (size_t)view->head_dim, n = 0;
+    size_t stride = (size_t)view->heads * (size_t)view->head_dim, most = 0;
     int rows = kva_window_rows(view, (int)params->value[WINDOW]), skip = view->nq - rows;
     int group = view->heads / view->kv_heads;
-    struct moments *acc;
-    float *m;
+    double *x;
+    float *w;
 
     if (view->q == NULL || skip < 0)
         return KVA_FAIL(err, KVA_EINVALID, "cake needs queries and the session has none");
     if (off == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "window attention");
-    for (int a = 0; a < view->heads; a++)
-        off[a + 1] = off[a] + view->off[a / group + 1] - view->off[a / group];
-    n = off[view->heads];
-    m = kva_arena_alloc(view->scratch, n, sizeof *m);
-    acc = kva_arena_alloc(view->scratch, n, sizeof *acc);
-    if (m == NULL || acc == NULL)
-        return KVA_FAIL(err, KVA_ENOMEM, "window attention over %zu entries", n);
-    for (size_t j = 0; j < n; j++)
-        acc[j] = (struct moments){0, 0};
-    stat[0] = stat[1] = 0;
-    for (int i = 0; i < rows; i++) {
-        /* the mean of one row is the row */
-        view->ops->window_mean(view->ops, view->q + (size_t)(skip + i) * stride,
-                               view->q_pos + skip + i, 1, view->heads, view->k, view->pos,
-                               view->scale, m, off);
-        stat[0] += add_row(view, m, off, view->q_pos[skip], acc);
-    }
-    for (size_t j = 0; j < n; j++) {
-        double mean = acc[j].sum / rows, var = acc[j].square / rows - mean * mean;
+    for (int a = 0; a < view->heads; a++) {
+        size_t n = view->off[a / group + 1] - view->off[a / group];
 
-        stat[1] += var > 0 ? var : 0;
+        off[a + 1] = off[a] + n;
+        most = n > most ? n : most;
+    }
+    w = kva_arena_alloc(view->scratch, off[view->heads] * (size_t)rows, sizeof *w);
+    x = kva_arena_alloc(view->scratch, 2 * most, sizeof *x);
+    if (w == NULL || x == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "window attention over %zu entries",
+                        off[view->heads]);
+    view->ops->window_rows(view->ops, view->q + (size_t)skip * stride, view->q_pos + skip,
+                           rows, view->heads, view->k, view->pos, view->scale, w, off);
+    stat[0] = stat[1] = 0;
+    for (int a = 0; a < view->heads; a++) {
+        const int32_t *pos = view->pos + view->off[a / group];
+        size_t held = off[a + 1] - off[a], n = 0;
+
+        while (n < held && pos[n] < view->q_pos[skip])
+            n++;
+        add_head(w + (size_t)rows * off[a], rows, held, n, x, stat);
     }
     return KVA_OK;
 }
