@@ -252,10 +252,15 @@ size_t kva_kvstore_pages_for(const struct kva_kvstore *s, int tokens)
 
 /* Nothing is written unless every value is finite in the store's type. f16: 65520 is the
  * first number that rounds to infinity. */
+static float largest(const struct kva_kvstore *s)
+{
+    return s->shape.type == KVA_F16 ? 65520.0f : INFINITY;
+}
+
 static bool rows_finite(const struct kva_kvstore *s, const float *x, int stride, int dim,
                         int tokens)
 {
-    float limit = s->shape.type == KVA_F16 ? 65520.0f : INFINITY;
+    float limit = largest(s);
     size_t width = (size_t)s->shape.kv_heads * (size_t)dim;
 
     for (int t = 0; t < tokens; t++)
@@ -364,6 +369,33 @@ enum kva_status kva_kvstore_append(struct kva_kvstore *s, int layer, const float
         append_head(s, first + h, k + (size_t)h * (size_t)s->shape.dim_k, k_stride,
                     v + (size_t)h * (size_t)s->shape.dim_v, v_stride, pos, tokens);
     kva_kvstore_note_peak(s);
+    return KVA_OK;
+}
+
+enum kva_status kva_kvstore_renumber(struct kva_kvstore *s, int layer, int head,
+                                     const float *k, const int32_t *pos,
+                                     struct kva_error *err)
+{
+    int c = layer * s->shape.kv_heads + head, n = s->len[c], dim = s->shape.dim_k;
+    const uint64_t *order = s->sorted[c] ? NULL : kva_kvstore_rank_keys(s, c);
+
+    if (s->mode == KVA_KV_MASK)
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "a masked cache holds evicted entries and cannot be renumbered");
+    for (int i = 0; i < n; i++)
+        if (pos[i] < 0 || (i > 0 && pos[i] <= pos[i - 1]))
+            return KVA_FAIL(err, KVA_EINVALID, "new positions do not ascend");
+    if (!kva_all_below(k, (size_t)n * (size_t)dim, largest(s)))
+        return KVA_FAIL(err, KVA_ENONFINITE, "layer %d: a key is not a finite %s", layer,
+                        s->shape.type == KVA_F16 ? "f16" : "f32");
+    for (int i = 0; i < n; i++) {
+        int slot = order != NULL ? (int)(uint32_t)order[i] : i;
+
+        put_row(s, k_at(s, page_at(s, c, slot), slot % P), k + (size_t)i * (size_t)dim,
+                dim);
+        *pos_at(s, c, slot) = pos[i];
+    }
+    s->copied_bytes += (uint64_t)n * s->k_bytes;
     return KVA_OK;
 }
 

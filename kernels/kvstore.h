@@ -112,6 +112,12 @@ enum kva_status kva_kvstore_fork(const struct kva_kvstore *src,
 enum kva_status kva_kvstore_replace(struct kva_kvstore *store,
                                     const struct kva_keep *victims,
                                     struct kva_error *err);
+/* Replaces the keys and positions of a KV head's entries, in rank order: k[live][dim_k],
+ * pos[live] ascending from 0 or more. Values stay. For methods that move what they keep
+ * to contiguous positions. KVA_EINVALID in mask mode, KVA_ENONFINITE as for append. */
+enum kva_status kva_kvstore_renumber(struct kva_kvstore *store, int layer, int head,
+                                     const float *k, const int32_t *pos,
+                                     struct kva_error *err);
 /* Drops every entry with position >= pos (masked ones too); other questions on one
  * context. */
 enum kva_status kva_kvstore_rewind(struct kva_kvstore *store, int32_t pos,

@@ -3,13 +3,26 @@
  *
  *     s_j = position, the first `sinks` positions protected
  *
- * Positions stay absolute, as in kvpress; the paper re-indexes them inside the cache. */
+ * Positions stay absolute, as in kvpress. rotate=1 (alias streaming_rot) is the paper's:
+ * positions are those inside the cache, kept keys are turned to them and the next token
+ * stands at the number of entries held (methods.md 8.5). */
 #include "methods/method.h"
 
+enum { ROTATE, SINKS };
+
 static const struct kva_param params_table[] = {
+    {.name = "rotate",
+     .help = "1: kept keys are rotated to contiguous positions",
+     .type = KVA_PARAM_INT,
+     .max = 1},
     KVA_PARAM_SINKS(4),
     {.name = NULL},
 };
+
+static bool rotates(const struct kva_params *params)
+{
+    return params->value[ROTATE] > 0;
+}
 
 static enum kva_status score(const struct kva_layer_view *view,
                              const struct kva_params *params, float *s,
@@ -37,5 +50,6 @@ const struct kva_scorer kva_score_streaming = {
     .nonneg = true,
     .positional = true,
     .params = params_table,
+    .rotates = rotates,
     .score = score,
 };

@@ -378,6 +378,13 @@ enum kva_status kva_collector_drop(struct kva_collector *c,
     return KVA_OK;
 }
 
+enum kva_status kva_collector_settle(struct kva_collector *c,
+                                     const struct kva_kvstore *store,
+                                     struct kva_error *err)
+{
+    return c->want.kind == KVA_COLLECT_QUERIES ? KVA_OK : flush(c, store, err);
+}
+
 void kva_collector_rewind(struct kva_collector *c, const struct kva_kvstore *store,
                           int32_t pos)
 {

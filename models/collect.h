@@ -33,6 +33,10 @@ enum kva_status kva_collector_keep(struct kva_collector *c,
 enum kva_status kva_collector_drop(struct kva_collector *c,
                                    const struct kva_kvstore *store,
                                    const struct kva_keep *victims, struct kva_error *err);
+/* Entries and queries are about to get other positions: what is open is added up. */
+enum kva_status kva_collector_settle(struct kva_collector *c,
+                                     const struct kva_kvstore *store,
+                                     struct kva_error *err);
 /* The store was rewound to `pos`: newest entries are gone, queries from there on too. */
 void kva_collector_rewind(struct kva_collector *c, const struct kva_kvstore *store,
                           int32_t pos);

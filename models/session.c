@@ -236,6 +236,105 @@ enum kva_status kva_session_replace(struct kva_session *s, const struct kva_keep
     return kva_kvstore_replace(s->store, victims, err);
 }
 
+/* Turns the keys of one KV head to positions 0 .. n-1. */
+static enum kva_status rerotate_head(struct kva_session *s, int layer, int head,
+                                     struct kva_error *err)
+{
+    int n = kva_kvstore_live(s->store, layer, head), dim = s->m->arch.head_dim;
+    const size_t off[2] = {0, (size_t)n};
+    struct kva_rows rows = {.off = off, .heads = 1, .dim = dim};
+    int32_t *pos = kva_calloc(2 * (size_t)n, sizeof *pos), *delta = pos + n;
+    bool moved = false;
+    enum kva_status rc = KVA_OK;
+
+    rows.data = kva_calloc((size_t)n * (size_t)dim, sizeof *rows.data);
+    if (pos == NULL || rows.data == NULL) {
+        rc = KVA_FAIL(err, KVA_ENOMEM, "rotation of %d keys", n);
+        goto out;
+    }
+    kva_kvstore_positions(s->store, layer, head, pos);
+    for (int j = 0; j < n; j++) {
+        delta[j] = j - pos[j];
+        moved = moved || delta[j] != 0;
+        pos[j] = j;
+    }
+    if (!moved)
+        goto out;
+    kva_kvstore_gather(s->store, layer, head, rows.data, NULL);
+    s->m->lend.rotate(s->m->lend.ctx, layer, &rows, delta);
+    rc = kva_kvstore_renumber(s->store, layer, head, rows.data, pos, err);
+out:
+    free(pos);
+    free(rows.data);
+    return rc;
+}
+
+/* The last queries are those of the newest entries: they move by as much. */
+static enum kva_status turn_queries(struct kva_session *s, int32_t by,
+                                    struct kva_error *err)
+{
+    const size_t heads = (size_t)s->m->arch.heads, off[2] = {0, heads};
+    int32_t *delta = kva_calloc(heads, sizeof *delta);
+
+    if (delta == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "rotation of queries");
+    for (size_t a = 0; a < heads; a++)
+        delta[a] = by;
+    for (int l = 0; s->q_window && by != 0 && l < s->m->arch.layers; l++) {
+        struct kva_query_ring *r = &s->ring[l];
+
+        for (int i = 0; i < r->count; i++) {
+            size_t slot = (size_t)((r->start + i) % s->q_window);
+            struct kva_rows rows = {.data = layer_queries(s, l) + slot * query_width(s),
+                                    .off = off,
+                                    .heads = 1,
+                                    .dim = s->m->arch.head_dim};
+
+            s->m->lend.rotate(s->m->lend.ctx, l, &rows, delta);
+            layer_positions(s, l)[slot] += by;
+        }
+        while (r->count && layer_positions(s, l)[r->start] < 0) {
+            r->start = (r->start + 1) % s->q_window;
+            r->count--;
+        }
+    }
+    free(delta);
+    return KVA_OK;
+}
+
+enum kva_status kva_session_rerotate(struct kva_session *s, struct kva_error *err)
+{
+    const struct kva_kvshape *shape = kva_kvstore_shape(s->store);
+    struct kva_kv_view view;
+    int32_t longest = 0;
+    enum kva_status rc;
+
+    if (s->in_step)
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "a session cannot be renumbered inside a step");
+    KVA_TRY(status_of(s, err));
+    kva_kvstore_view(s->store, 0, &view);
+    if (view.live != NULL)
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "a masked cache holds evicted entries and cannot be renumbered");
+    for (int i = 0; i < s->n_collect; i++)
+        KVA_GO(kva_collector_settle(s->collect[i], s->store, err));
+    for (int l = 0; l < shape->layers; l++)
+        for (int h = 0; h < shape->kv_heads; h++) {
+            int n = kva_kvstore_live(s->store, l, h);
+
+            KVA_GO(rerotate_head(s, l, h, err));
+            longest = n > longest ? n : longest;
+        }
+    KVA_GO(turn_queries(s, longest - s->seen, err));
+    s->seen = longest;
+    return KVA_OK;
+out: /* some keys have moved and others not: nothing goes on from here */
+    if (s->error.code == KVA_OK && err != NULL)
+        s->error = *err;
+    return rc;
+}
+
 void kva_session_collecting(struct kva_session *s, bool on)
 {
     s->collecting = on;

@@ -34,11 +34,24 @@ static void four_sinks_and_the_newest_of_ten_as_in_E6(void **state)
     fixture_release(&f);
 }
 
+/* The sets are the same, what happens to the keys is not. */
+static void rotation_is_asked_for(void **state)
+{
+    struct kva_method plain = parse("streaming", ONESHOT);
+    struct kva_method rot = parse("streaming_rot", BLOCK128);
+
+    (void)state;
+    assert_false(kva_method_rotates(&plain));
+    assert_true(kva_method_rotates(&rot));
+    assert_string_equal(rot.scorer_spec, "streaming:rotate=1,sinks=4");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kept_sets_follow_a_plain_sort),
         cmocka_unit_test(four_sinks_and_the_newest_of_ten_as_in_E6),
+        cmocka_unit_test(rotation_is_asked_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

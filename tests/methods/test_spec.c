@@ -24,7 +24,7 @@ static void canonical_text_spells_every_parameter_sorted(void **state)
           "+adakv:alpha=0.2,compat=0,norm=none");
     check("keydiff+global:norm=z,floor=32", BLOCK128,
           "keydiff:recent=0,sinks=0+global:floor=32,norm=z");
-    check("streaming", ONESHOT, "streaming:sinks=4+uniform");
+    check("streaming", ONESHOT, "streaming:rotate=0,sinks=4+uniform");
     check("random", ONESHOT, "random:recent=0,seed=0,sinks=0+uniform");
     check("knorm", ONESHOT, "knorm:recent=0,sinks=0+uniform");
     check("valuediff", BLOCK128, "valuediff:recent=0,sinks=0+uniform");
