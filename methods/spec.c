@@ -322,9 +322,14 @@ static int by_name(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
-/* The shortest decimal that reads back as the same double. */
+/* The shortest decimal that reads back as the same double; whole numbers without an
+ * exponent. */
 static void real_text(double v, char out[32])
 {
+    if (fabs(v) < 1e15 && floor(v) >= v) {
+        snprintf(out, 32, "%.0f", v);
+        return;
+    }
     for (int digits = 1; digits <= 17; digits++) {
         double back;
 

@@ -62,6 +62,8 @@ static void numbers_are_written_in_their_shortest_form(void **state)
     check("snapkv+adakv:alpha=0.20000", ONESHOT, parse("snapkv+adakv", ONESHOT).spec);
     check("snapkv+adakv:alpha=1e+0", ONESHOT,
           parse("snapkv+adakv:alpha=1", ONESHOT).spec);
+    check("random+pyramid:beta=2e1", ONESHOT,
+          "random:recent=0,seed=0,sinks=0+pyramid:beta=20,compat=0,window=64");
     check("snapkv:window=064", ONESHOT, parse("snapkv", ONESHOT).spec);
 }
 
