@@ -36,7 +36,7 @@ const struct kva_opt *kva_cmd_score_options(void)
 enum { SHOWN = 20 }; /* refused lines that are named one by one */
 
 struct tally {
-    double *score;
+    double *score; /* of every line; 0 of one that cannot be scored */
     size_t n, cap;
     size_t errors, no_answer;
     bool whole; /* all scores are 0 or 1 */
@@ -66,7 +66,8 @@ static bool is_blank(const char *s, size_t n)
     return true;
 }
 
-/* A line that cannot be scored is named and answered, and the next one read. */
+/* A line that cannot be scored is named and answered, and counts as 0: what is broken
+ * must not raise a mean. */
 static enum kva_status take(const struct kva_score_opts *opts, const char *path,
                             long number, const char *line, size_t n, struct kva_buf *out,
                             struct tally *t, struct kva_error *err)
@@ -83,7 +84,7 @@ static enum kva_status take(const struct kva_score_opts *opts, const char *path,
         return KVA_FAIL(err, rc, "%s:%ld: %s", path, number, why.text);
     if (t->errors++ < SHOWN)
         fprintf(stderr, "kvaudit: %s:%ld: %s\n", path, number, why.text);
-    return KVA_OK;
+    return keep(t, 0, err);
 }
 
 static enum kva_status score_lines(const struct kva_score_opts *opts, const char *path,
@@ -117,11 +118,10 @@ static enum kva_status score_lines(const struct kva_score_opts *opts, const char
         }
     }
     if (kva_interrupted)
-        rc = KVA_FAIL(err, KVA_EINTERRUPTED, "interrupted after %zu lines",
-                      t->n + t->errors);
+        rc = KVA_FAIL(err, KVA_EINTERRUPTED, "interrupted after %zu lines", t->n);
     else if (ferror(from) || errno == ENOMEM)
         rc = KVA_FAIL(err, KVA_EIO, "%s: %s", path, strerror(errno));
-    else if (t->n + t->errors == 0)
+    else if (t->n == 0)
         rc = KVA_FAIL(err, KVA_EINVALID, "%s: no predictions", path);
 out:
     free(line);
@@ -137,36 +137,28 @@ static void print_text(const struct kva_metric *m, const struct tally *t,
     if (t->errors > SHOWN)
         fprintf(stderr, "kvaudit: and %zu more\n", t->errors - SHOWN);
     if (t->errors)
-        fprintf(stderr, "kvaudit: %zu of %zu lines have no score and are in no mean\n",
-                t->errors, t->errors + t->n);
+        fprintf(stderr, "kvaudit: %zu of %zu lines cannot be scored and count as 0\n",
+                t->errors, t->n);
     if (kva_common.quiet)
         return;
     if (t->no_answer)
         fprintf(stderr, "%zu of %zu have no reference and count as 0\n", t->no_answer,
                 t->n);
-    if (t->n)
-        fprintf(stderr,
-                "%s, version %d: %.2f of 100, 95 %% interval %.2f to %.2f, n = %zu\n",
-                m->name, m->version, 100 * kva_stat_mean(t->score, t->n), 100 * ci.lo,
-                100 * ci.hi, t->n);
+    fprintf(stderr, "%s, version %d: %.2f of 100, 95 %% interval %.2f to %.2f, n = %zu\n",
+            m->name, m->version, 100 * kva_stat_mean(t->score, t->n), 100 * ci.lo,
+            100 * ci.hi, t->n);
 }
 
 static enum kva_status print_json(const struct kva_metric *m, const struct tally *t,
                                   struct kva_interval ci, struct kva_error *err)
 {
-    json_t *o =
-        json_pack("{s:s, s:s, s:i, s:I, s:I, s:I}", "schema", "kvaudit.score/1", "metric",
-                  m->name, "version", m->version, "n", (json_int_t)t->n, "errors",
-                  (json_int_t)t->errors, "no_answer", (json_int_t)t->no_answer);
-    bool bad = !o;
-    char *text;
+    json_t *o = json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:f, s:[f,f]}", "schema",
+                          "kvaudit.score/1", "metric", m->name, "version", m->version,
+                          "n", (json_int_t)t->n, "errors", (json_int_t)t->errors,
+                          "no_answer", (json_int_t)t->no_answer, "mean",
+                          kva_stat_mean(t->score, t->n), "ci95", ci.lo, ci.hi);
+    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
 
-    if (t->n) {
-        bad |=
-            json_object_set_new(o, "mean", json_real(kva_stat_mean(t->score, t->n))) != 0;
-        bad |= json_object_set_new(o, "ci95", json_pack("[f,f]", ci.lo, ci.hi)) != 0;
-    }
-    text = bad ? NULL : json_dumps(o, JSON_COMPACT);
     json_decref(o);
     if (!text)
         return KVA_FAIL(err, KVA_ENOMEM, "out of memory for the summary");
@@ -209,10 +201,7 @@ static enum kva_status score(const struct kva_score_opts *opts, const char *path
 
     KVA_GO(open_files(path, &from, &to, err));
     KVA_GO(score_lines(opts, path, from, to, t, err));
-    if (t->n)
-        ci = kva_stat_single(t->score, t->n, opts->metric->binary && t->whole);
-    else
-        ci = (struct kva_interval){0};
+    ci = kva_stat_single(t->score, t->n, opts->metric->binary && t->whole);
     print_text(opts->metric, t, ci);
     if (kva_common.json)
         rc = print_json(opts->metric, t, ci, err);

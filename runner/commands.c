@@ -66,17 +66,13 @@ static const struct kva_command COMMANDS[] = {
      1, kva_cmd_analyze_options, kva_cmd_analyze},
     {"score", "METRIC FILE", "score given predictions with a metric",
      "FILE (- is standard input) holds one JSON object a line: \"prediction\", "
-     "\"answers\" (a "
-     "list, or one text), and where they apply \"all_classes\", \"dataset\", \"id\" and "
-     "\"_id\". The names \"pred\" and \"outputs\" of official result files are "
-     "understood.\n\n"
+     "\"answers\" (a list, or one text), and where they apply \"all_classes\", "
+     "\"dataset\", \"id\" and \"_id\". The names \"pred\" and \"outputs\" of official "
+     "result files are understood.\n\n"
      "Each line is answered by one with its score from 0 to 1; mean, interval and count "
-     "go to "
-     "standard error. A line that cannot be scored is named, answered with \"error\", "
-     "and "
-     "makes "
-     "the exit code 2; the others are scored. With --json standard output is the summary "
-     "alone.",
+     "go to standard error. A line that cannot be scored is named, answered with "
+     "\"error\", counts as 0 and makes the exit code 2. With --json standard output is "
+     "the summary alone.",
      1, kva_cmd_score_options, kva_cmd_score},
     {"merge", "OUT IN...", "join databases of several machines", NULL, 0, no_options,
      NULL},

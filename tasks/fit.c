@@ -236,9 +236,10 @@ static enum kva_status try_one(struct search *s, struct kva_error *err)
         (int64_t)(fit->n_context + fit->n_question) + fit->max_new_tokens;
     if (s->total <= fit->limit)
         return KVA_OK;
-    return KVA_FAIL(err, KVA_EINVALID,
-                    "task %s does not fit in %d with tokenizer %.16s (needs at least %lld)",
-                    fit->task, fit->limit, s->tok->id, (long long)s->total);
+    return KVA_FAIL(
+        err, KVA_EINVALID,
+        "task %s does not fit in %d with tokenizer %.16s (needs at least %lld)",
+        fit->task, fit->limit, s->tok->id, (long long)s->total);
 }
 
 static enum kva_status sample(struct search *s, struct kva_error *err)

@@ -58,8 +58,9 @@ check bad_lines 2 "$KVAUDIT" score match_all "$T/bad"
 is every_line_is_answered "$(wc -l <"$T/out")" 15
 is errors_are_named "$(grep -c "^kvaudit: $T/bad:[0-9]*: " "$T/err")" 13
 is good_lines_are_scored "$(grep -c '"score":1.0' "$T/out")" 2
-has said_at_the_end "$T/err" "13 of 15 lines have no score and are in no mean"
-has mean_of_the_rest "$T/err" "100.00 of 100"
+has said_at_the_end "$T/err" "13 of 15 lines cannot be scored and count as 0"
+has they_count_as_0 "$T/err" "13.33 of 100"
+has they_are_in_n "$T/err" "n = 15"
 n=2
 while IFS='|' read -r name text; do
   has "$name" <(grep "^kvaudit: $T/bad:$n: " "$T/err") "$text"
