@@ -330,6 +330,13 @@ struct kva_data_second {
     int n;
     double mean, own;
 };
+/* A row of the newest audit of a cell (an_claim): a verdict on K1..K8, or a number beside
+ * them ("bytes.held", ...) whose verdict is "-". NaN: no number. */
+struct kva_data_claim {
+    int cell;
+    char *method, *impl, *claim, *verdict, *reason, *note; /* reason, note: may be NULL */
+    double value, threshold, lo, hi;
+};
 struct kva_data_run {
     char *uuid, *status, *label, *config_json, *git_commit, *cpu_model, *cflags,
         *compiler;
@@ -353,6 +360,8 @@ struct kva_data {
     int n_heads; /* sorted by cell; cells without span rows have none */
     struct kva_data_second *seconds;
     int n_seconds; /* sorted by cell, metric */
+    struct kva_data_claim *claims;
+    int n_claims; /* sorted by cell, impl, claim */
     struct kva_data_run *runs;
     int n_runs;
     struct kva_arena arena;

@@ -76,6 +76,10 @@ static const struct {
     {"SELECT outcome_id,span,n_tok,kept,n_layer,n_kv_head FROM span_kept "
      "ORDER BY outcome_id,span",
      kva_load_span},
+    {"SELECT cell_id,method,impl,claim,verdict,reason,note,value,threshold,ci_lo,ci_hi "
+     "FROM an_claim a WHERE run_id=(SELECT max(run_id) FROM an_claim b WHERE "
+     "b.cell_id=a.cell_id)",
+     kva_load_claim},
 };
 
 static enum kva_status load_one(struct kva_loader *ld, struct kva_db *db, int index)
@@ -203,6 +207,18 @@ static int cmp_second(const void *x, const void *y, void *ctx)
     return 0;
 }
 
+static int cmp_claim(const void *x, const void *y, void *ctx)
+{
+    const struct kva_data_claim *a = ctx, *b = a + *(const int *)y;
+
+    a += *(const int *)x;
+    BY_NUMBER(a->cell, b->cell);
+    BY_TEXT(a->impl, b->impl);
+    BY_TEXT(a->claim, b->claim);
+    BY_TEXT(a->verdict, b->verdict);
+    return 0;
+}
+
 /* Copies a list into the arena in sorted order; new_of[old position] = new position. */
 static void *sorted(struct kva_loader *ld, const void *rows, int n, size_t size,
                     int (*cmp)(const void *, const void *, void *), int **new_of)
@@ -281,6 +297,25 @@ static enum kva_status finish_cells(struct kva_loader *ld, const int *cell)
         sorted(ld, ld->seconds.data, ld->seconds.n, sizeof *d->seconds, cmp_second, NULL);
     if (!d->heads || !d->seconds)
         return KVA_ENOMEM;
+    for (int i = 0; i < ld->claims.n; i++) {
+        struct kva_data_claim *c = AT(ld->claims, struct kva_data_claim, i);
+
+        c->cell = cell[c->cell];
+    }
+    d->claims =
+        sorted(ld, ld->claims.data, ld->claims.n, sizeof *d->claims, cmp_claim, NULL);
+    if (!d->claims)
+        return KVA_ENOMEM;
+    /* the same audit in two files counts once */
+    for (int i = 0; i < ld->claims.n; i++) {
+        const struct kva_data_claim *c = &d->claims[i], *last = c;
+
+        if (d->n_claims > 0)
+            last = &d->claims[d->n_claims - 1];
+        if (last == c || last->cell != c->cell || strcmp(last->impl, c->impl) != 0 ||
+            strcmp(last->claim, c->claim) != 0)
+            d->claims[d->n_claims++] = *c;
+    }
     d->n_heads = ld->heads.n;
     d->n_seconds = ld->seconds.n;
     return KVA_OK;
@@ -372,6 +407,7 @@ enum kva_status kva_data_load(struct kva_db *const *dbs, int n, struct kva_data 
         kva_map_release(maps[i]);
         free(lists[i]->data);
     }
+    free(ld.claims.data);
     kva_arena_release(&ld.scratch);
     free(ld.open.acc);
     free(ld.row_of);

@@ -48,7 +48,7 @@ enum { N_WORDS = 16 };
 struct kva_loader {
     struct kva_data *d;
     struct kva_error *err;
-    struct list models, tasks, samples, cells, outcomes, runs, heads, seconds;
+    struct list models, tasks, samples, cells, outcomes, runs, heads, seconds, claims;
     struct kva_map model_of, task_of, sample_of, cell_of, outcome_of, run_of, heads_of,
         second_of; /* key -> position */
     struct kva_arena scratch;
@@ -111,6 +111,7 @@ enum kva_status kva_load_second(struct kva_loader *ld, sqlite3_stmt *st);
 enum kva_status kva_load_memory(struct kva_loader *ld, sqlite3_stmt *st);
 enum kva_status kva_load_timing(struct kva_loader *ld, sqlite3_stmt *st);
 enum kva_status kva_load_span(struct kva_loader *ld, sqlite3_stmt *st);
+enum kva_status kva_load_claim(struct kva_loader *ld, sqlite3_stmt *st);
 /* The last outcome's spans are summed; after the last row of a file. */
 enum kva_status kva_load_close_spans(struct kva_loader *ld);
 

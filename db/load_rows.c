@@ -3,6 +3,7 @@
  * found by digest among the rows of all files or added. */
 #include "db/load.h"
 
+#include <math.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -361,4 +362,36 @@ enum kva_status kva_load_run(struct kva_loader *ld, sqlite3_stmt *st)
                    r->cpu_model && r->cflags && r->compiler && r->argv_json
                ? KVA_OK
                : kva_load_no_memory(ld);
+}
+
+static double real_or_nan(sqlite3_stmt *st, int col)
+{
+    return sqlite3_column_type(st, col) == SQLITE_NULL ? (double)NAN
+                                                       : sqlite3_column_double(st, col);
+}
+
+enum kva_status kva_load_claim(struct kva_loader *ld, sqlite3_stmt *st)
+{
+    int cell = kva_load_local(ld, L_CELL, sqlite3_column_int64(st, 0));
+    struct kva_data_claim *c;
+
+    if (cell < 0)
+        return KVA_FAIL(ld->err, KVA_EDB, "%s: a claim without its cell", ld->db->path);
+    c = ADD(ld->claims, struct kva_data_claim);
+    if (!c)
+        return kva_load_no_memory(ld);
+    c->cell = cell;
+    c->method = kva_load_text(ld, st, 1, true);
+    c->impl = kva_load_text(ld, st, 2, true);
+    c->claim = kva_load_text(ld, st, 3, true);
+    c->verdict = kva_load_text(ld, st, 4, true);
+    c->reason = kva_load_text(ld, st, 5, false);
+    c->note = kva_load_text(ld, st, 6, false);
+    c->value = real_or_nan(st, 7);
+    c->threshold = real_or_nan(st, 8);
+    c->lo = real_or_nan(st, 9);
+    c->hi = real_or_nan(st, 10);
+    if (!c->method || !c->impl || !c->claim || !c->verdict)
+        return kva_load_no_memory(ld);
+    return KVA_OK;
 }

@@ -324,7 +324,7 @@ static void content(const struct kva_report *r, const struct kva_tab *t,
         kva_buf_puts(out, "</span>");
         return;
     }
-    if (col->interval && !v->text && !isnan(v->v)) {
+    if (col->interval && col->kind == KVA_COL_PERCENT && !v->text && !isnan(v->v)) {
         interval(col, v, out);
         return;
     }
@@ -581,6 +581,7 @@ enum kva_status kva_report_html(const struct kva_report *r, const char *figures_
             rows_of(r, KVA_VIEW_SURVIVAL) > 40, out);
     section(r, KVA_VIEW_ANSWERS, "answers", "Answers", true, out);
     section(r, KVA_VIEW_MEMORY, "memory", "Memory", false, out);
+    section(r, KVA_VIEW_AUDIT, "audit", "Audit", false, out);
     section(r, KVA_VIEW_TIMING, "timing", "Timing", false, out);
     section(r, KVA_VIEW_COVERAGE, "coverage-all", "Coverage", true, out);
     reading(r, out);

@@ -50,7 +50,8 @@ enum {
     KVA_VIEW_SURVIVAL = 64,
     KVA_VIEW_ANSWERS = 128,
     KVA_VIEW_GRID = 256, /* sample by sample: in exports, not on the page */
-    KVA_VIEW_ABOUT = 32  /* methods and runs: under the leaderboard, in every page */
+    KVA_VIEW_AUDIT = 512,
+    KVA_VIEW_ABOUT = 32 /* methods and runs: under the leaderboard, in every page */
 };
 struct kva_tab {
     const char *id;      /* [a-z0-9-], unique */
@@ -333,6 +334,10 @@ bool kva_survival_of(const struct kva_data *d, const struct kva_cells *c, int ce
                      struct kva_survival *s);
 void kva_survival_table(struct kva_report *r, const struct kva_data *d,
                         const struct kva_cells *c, const struct kva_board *b);
+
+/* ---- audit.c: verdicts of an audit, nothing without one ---- */
+void kva_audit_tables(struct kva_report *r, const struct kva_data *d,
+                      const struct kva_cells *c);
 
 /* ---- grid.c: niah/grid ---- */
 bool kva_is_grid(const struct kva_data_task *t);

@@ -23,7 +23,7 @@ static enum kva_status defaults(struct kva_report *r, const struct kva_report_op
     if (r->view == 0)
         return KVA_FAIL(err, KVA_EINVALID,
                         "unknown view '%s'; views are leaderboard, tasks, survival, "
-                        "answers, grid, memory, timing, "
+                        "answers, grid, audit, memory, timing, "
                         "coverage",
                         r->opts.view);
     if (r->opts.replicates < 0)

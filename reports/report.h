@@ -14,7 +14,7 @@
 
 struct kva_report_opts {
     const char *view; /* "leaderboard" (default), "tasks", "survival", "answers", "grid",
-                       * "memory", "timing", "coverage" */
+                       * "audit", "memory", "timing", "coverage" */
     const char
         *only; /* key=glob[,key=glob]: model, method, task, budget, enforce; NULL: all */
     uint64_t seed;  /* of bootstrap and sign flips; default 0 */

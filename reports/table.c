@@ -18,6 +18,7 @@ static const struct {
              {"survival", KVA_VIEW_SURVIVAL},
              {"answers", KVA_VIEW_ANSWERS},
              {"grid", KVA_VIEW_GRID},
+             {"audit", KVA_VIEW_AUDIT},
              {"coverage", KVA_VIEW_COVERAGE}};
 
 int kva_view_of(const char *name)
@@ -247,9 +248,12 @@ void kva_val_format(const struct kva_col *c, const struct kva_val *v, struct kva
         break;
     }
     kva_buf_printf(out, "%.*f", c->digits, no_minus_zero(v->v * scale, c->digits));
-    if (c->interval && !isnan(v->lo))
-        kva_buf_printf(out, " [%.1f, %.1f]", no_minus_zero(v->lo * scale, 1),
-                       no_minus_zero(v->hi * scale, 1));
+    if (c->interval && !isnan(v->lo)) {
+        int digits = c->kind == KVA_COL_PERCENT ? 1 : c->digits;
+
+        kva_buf_printf(out, " [%.*f, %.*f]", digits, no_minus_zero(v->lo * scale, digits),
+                       digits, no_minus_zero(v->hi * scale, digits));
+    }
 }
 
 void kva_report_escape(struct kva_buf *out, const char *s)

@@ -144,7 +144,8 @@ static void format(const struct kva_col *c, const struct kva_val *v, struct kva_
 {
     struct kva_val plain = *v;
 
-    if (!c->interval || v->text || isnan(v->v) || isnan(v->lo)) {
+    if (!c->interval || c->kind != KVA_COL_PERCENT || v->text || isnan(v->v) ||
+        isnan(v->lo)) {
         kva_val_format(c, v, out);
         return;
     }

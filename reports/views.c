@@ -317,6 +317,8 @@ enum kva_status kva_views_build(struct kva_report *r, const struct kva_data *d,
             kva_label_table(r, d, c, &r->board[i]);
             kva_turn_table(r, d, c, &r->board[i]);
         }
+    if (wanted(r, KVA_VIEW_AUDIT))
+        kva_audit_tables(r, d, c);
     if (wanted(r, KVA_VIEW_GRID))
         kva_grid_table(r, d, c);
     coverage_table(r, d, c);

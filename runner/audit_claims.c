@@ -81,7 +81,7 @@ double kva_claim_packed(const struct kva_claim_bytes *b)
 {
     double entries = b->kept + b->masked;
 
-    return entries * (b->row + 4) + 4.0 * (b->kvheads + 2);
+    return entries * (b->row + 4) + 4.0 * (b->kvheads + 2) + b->state;
 }
 
 struct kva_claim_result kva_claim_bytes(const struct kva_claim_bytes *b)
@@ -105,8 +105,12 @@ struct kva_claim_result kva_claim_bytes(const struct kva_claim_bytes *b)
             kva_claim_packed(b) / b->nominal);
     } else {
         r.reason = "BYTES_OVER";
-        say(&r, "%.2fx nominal: %.0f entries held, %.0f are the nominal ones", ratio,
-            b->kept + b->masked, b->nominal / b->row);
+        if (b->state > 0)
+            say(&r, "%.2fx nominal, %.2fx of it state kept between steps", ratio,
+                b->state / b->nominal);
+        else
+            say(&r, "%.2fx nominal: %.0f entries held, %.0f are the nominal ones", ratio,
+                b->kept + b->masked, b->nominal / b->row);
     }
     return r;
 }

@@ -53,6 +53,7 @@ struct kva_claim_bytes {
     double held, meta;     /* pages in use; positions, tables, state kept between steps */
     double kept, masked;   /* entries that can be read; stored but unreadable */
     double row;            /* bytes of an entry */
+    double state;          /* of meta: what is kept between steps beside the entries */
     int kvheads;
 };
 #define KVA_BYTE_TOL 1.02

@@ -116,9 +116,9 @@ int kva_cmd_report(int argc, char **argv)
 {
     static const char *const formats[] = {"text",     "json", "csv",
                                           "markdown", "html", NULL};
-    static const char *const views[] = {"leaderboard", "tasks",    "survival",
-                                        "answers",     "grid",     "memory",
-                                        "timing",      "coverage", NULL};
+    static const char *const views[] = {"leaderboard", "tasks", "survival", "answers",
+                                        "grid",        "audit", "memory",   "timing",
+                                        "coverage",    NULL};
     struct kva_error err = {0};
     struct kva_data data;
     struct kva_db **dbs = NULL;

@@ -57,7 +57,18 @@ static const struct kva_command COMMANDS[] = {
      1, kva_cmd_fetch_options, kva_cmd_fetch},
     {"compare", "A B", "paired win, tie and loss with intervals", NULL, 0, no_options,
      NULL},
-    {"audit", "SUITE", "claimed bytes against held bytes", NULL, 0, no_options, NULL},
+    {"audit", "SUITE",
+     "decide what each method claims: bytes, ratio, equal answers, leaks",
+     "Adds to every method of the suite the arms of an audit: the same method masked as "
+     "published, under equal shares, padded, as a union of heads, and having seen the "
+     "question. Measures what the database lacks of them, probes logits and kept sets on "
+     "a few samples, and judges the claims K1 to K8: UPHELD, UPHELD-C (on a condition), "
+     "REFUTED (with a reason code), UNDECIDED (with the number of samples that would "
+     "decide), UNTESTED, N/A.\n\n"
+     "The exit code is 1 when a method as held here fails a claim, 5 when a claim cannot "
+     "be decided. Masked rows that hold all bytes are the expected finding and change no "
+     "exit code. `kvaudit report audit` shows the verdicts again.",
+     1, kva_cmd_audit_options, kva_cmd_audit},
     {"analyze", "KIND MODEL", "measure a model once for methods that read a file",
      "KIND is\n\n"
      "qfilter: the mean direction of the queries of each KV head, for the method "

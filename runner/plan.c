@@ -233,6 +233,7 @@ static enum kva_status make_cells(struct kva_plan *p, struct kva_error *err)
         c->perf = from->perf;
         c->max_attempts = from->max_attempts;
         c->seed = from->seed;
+        c->arm = from->arm;
         KVA_GO(task_of(p, from->model, from->task, &c->task, err));
         KVA_GO(kva_schedule_parse(from->schedule, &c->schedule, err));
         KVA_GO(kva_method_parse(from->method_text, &c->schedule, &c->method, err));

@@ -47,6 +47,7 @@ struct kva_suite_cell {
     char *numerics, *kv;
     int n, reps, perf, max_attempts;
     uint64_t seed;
+    int arm; /* of an audit, enum kva_arm_kind; 0: as the file says */
 };
 struct kva_suite {
     char *dir; /* what relative paths of the file stand on */
@@ -107,6 +108,7 @@ struct kva_cell {
     enum kva_type kv;
     int n, reps, perf, max_attempts;
     uint64_t seed;
+    int arm; /* of the suite's cell */
     uint8_t digest[32], dense_key[32], method_digest[32];
     char *slug, *spec_json, *params_json;
     int64_t cell_id; /* set when the rows were written */
