@@ -10,6 +10,7 @@
 #include "methods/lukv.h"
 #include "methods/method.h"
 #include "metrics/metric.h"
+#include "models/calibrate.h"
 #include "models/model.h"
 #include "runner/score.h"
 #include "tasks/task.h"
@@ -360,6 +361,11 @@ static void every_method_scores_and_selects(void **state)
                                         "snapkv:window=8,kernel=3+adakv",
                                         "snapkv:window=8+global:norm=cell_sum",
                                         "snapkv:group=before,window=8",
+                                        "manifoldkv:centroid_window=7",
+                                        "valuediff_attn:window=8",
+                                        "lagkv:lag=4",
+                                        "leverage",
+                                        "cur",
                                         "random+pyramid:window=1",
                                         "random+pyramid:compat=1,window=1",
                                         "random+cake:window=4",
@@ -396,6 +402,28 @@ static void every_method_scores_and_selects(void **state)
         assert_true(exhaust(specs[i], decide, &d) > 3);
     }
     kva_session_free(d.session);
+}
+
+/* GSL's own small allocations do not pass through the counter. */
+static enum kva_status make_filters(void *ctx, struct kva_error *err)
+{
+    const char *text = ctx;
+    const struct kva_qfilter_opts opts = {.sequences = 2, .tokens = 20, .rows = 10};
+    struct kva_table t;
+    enum kva_status rc = kva_qfilter_calibrate(tiny, text, strlen(text), &opts, &t, err);
+
+    assert_true((rc == KVA_OK) == (t.data != NULL));
+    kva_table_release(&t);
+    return rc;
+}
+
+static void filters_are_calibrated(void **state)
+{
+    static char text[] =
+        "Whoso would be a man must be a nonconformist. Nothing is sacred.";
+
+    (void)state;
+    assert_true(exhaust("kva_qfilter_calibrate", make_filters, text) > 10);
 }
 
 static enum kva_status make_profile(void *ctx, struct kva_error *err)
@@ -861,6 +889,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(opening_a_model),
         cmocka_unit_test(sessions_and_prompts),
         cmocka_unit_test(every_method_scores_and_selects),
+        cmocka_unit_test(filters_are_calibrated),
         cmocka_unit_test(a_profile_is_made),
         cmocka_unit_test(every_kind_of_task_makes_an_item),
         cmocka_unit_test(records_of_benchmarks_make_items),
