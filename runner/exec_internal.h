@@ -129,7 +129,7 @@ int kva_wave_limit(const struct kva_unit_run *u, int most);
 
 /* What a scorer, a wrapper or an allocator made of a base. */
 struct kva_scored {
-    char spec[sizeof ((struct kva_method *)0)->wrapped_spec];
+    char spec[sizeof((struct kva_method *)0)->wrapped_spec];
     uint64_t seed;
     double keep; /* 0 unless the scorer reads it */
     struct kva_scores scores;
