@@ -489,6 +489,12 @@ static enum kva_status check_schedule(const struct kva_method *m,
         return KVA_FAIL(err, KVA_EINVALID,
                         "%s has no meaning under a schedule that evicts more than once",
                         m->scorer->name);
+    if (sc->kind == KVA_LAYERWISE && kva_method_collect(m).kind == KVA_COLLECT_REPLAY)
+        return KVA_FAIL(
+            err, KVA_EINVALID,
+            "%s repeats the whole prompt to the model, layerwise has cut it by "
+            "then; use oneshot",
+            m->scorer->name);
     if (m->allocator->cross_layer && sc->kind == KVA_LAYERWISE)
         return KVA_FAIL(err, KVA_EINVALID,
                         "%s compares all layers, layerwise cuts each before the next is "

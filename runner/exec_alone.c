@@ -91,6 +91,7 @@ static enum kva_status prefill_alone(struct kva_unit_run *u, struct alone *a,
                           .block_len = in->n,
                           .question = in->n_question,
                           .prompt = in->n};
+    const struct kva_collect collect = kva_method_collect(&cell->method);
     struct kva_prefill_out out = {0};
     struct kva_decision d = {0};
     struct kva_kv_bytes b;
@@ -111,6 +112,7 @@ static enum kva_status prefill_alone(struct kva_unit_run *u, struct alone *a,
     a->before_alloc = b.alloc_bytes;
     own.held = b.entries_kept;
     t = kva_now_ns();
+    KVA_GO(kva_unit_replay(u, s, &collect, in->ids, in->n, &own.scratch, err));
     KVA_GO(kva_decide_own(s, &own, &d, err));
     out.score_ns = kva_now_ns() - t;
     out.scratch = own.scratch;
@@ -131,6 +133,16 @@ out:
     }
     kva_decision_release(&d);
     return rc;
+}
+
+static enum kva_status rotate_alone(struct alone *a, struct kva_error *err)
+{
+    uint64_t t = kva_now_ns();
+
+    if (kva_method_rotates(&a->rc.cell->method))
+        KVA_TRY(kva_session_rerotate(a->rc.session, err));
+    a->evict_ns += kva_now_ns() - t;
+    return KVA_OK;
 }
 
 /* Bit 16: the resident set agrees with the store's own account, max(2 MiB, 2 %). */
@@ -248,6 +260,7 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
     KVA_GO(kva_session_new(u->model, &o, &a.rc.session, err));
     KVA_GO(prefill_alone(u, &a, &in, err));
     r->kept_fnv = kva_kvstore_kept_fnv(kva_session_store(a.rc.session));
+    KVA_GO(rotate_alone(&a, err));
     kva_memory_fill(u, &a.rc, n, a.before_alloc, &r->memory);
     r->memory.exec = KVA_EXEC_ALONE;
     witness(&a, &r->memory);

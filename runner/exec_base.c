@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/replay.h"
+
 /* Wrapped scores of a base are let go of when they take more than this. */
 #define WRAPPED_BYTES ((size_t)256 << 20)
 
@@ -34,6 +36,7 @@ void kva_base_release(struct kva_base *b)
     forget(&b->scored);
     forget(&b->wrapped);
     forget(&b->observed);
+    free(b->replayed);
     kva_session_free(b->session);
     memset(b, 0, sizeof *b);
 }
@@ -103,6 +106,7 @@ enum kva_status kva_base_seen(struct kva_unit_state *st, int q, struct kva_base 
     b->session = s;
     b->n = st->base.n + n;
     b->question = n;
+    b->asked = q;
     base_measure(b);
     return KVA_OK;
 out:
@@ -176,18 +180,70 @@ static enum kva_status all_finite(const struct kva_scored *s, struct kva_error *
                     (unsigned long long)s->scores.nonfinite, s->spec);
 }
 
-static enum kva_status scores_of(struct kva_base *b, const struct kva_method *m,
+enum kva_status kva_unit_replay(const struct kva_unit_run *u, struct kva_session *s,
+                                const struct kva_collect *want, const int32_t *ids, int n,
+                                uint64_t *scratch, struct kva_error *err)
+{
+    struct kva_replay r = {0};
+    enum kva_status rc;
+
+    if (want->kind != KVA_COLLECT_REPLAY)
+        return KVA_OK;
+    KVA_GO(kva_replay_ids(u->model, &u->items[0].feed, &u->prompt, ids, n, want->chunk,
+                          &r, err));
+    rc = kva_replay(u->model, s, want, &r, scratch, err);
+out:
+    kva_replay_release(&r);
+    return rc;
+}
+
+/* Once for a base and a want. */
+static enum kva_status replay_base(const struct kva_unit_run *u, struct kva_base *b,
+                                   const struct kva_method *m, uint64_t *scratch,
+                                   struct kva_error *err)
+{
+    struct kva_collect want = kva_method_collect(m), *grown;
+    size_t n = u->prompt.context.n;
+    int32_t *ids = NULL;
+    enum kva_status rc = KVA_OK;
+
+    if (want.kind != KVA_COLLECT_REPLAY)
+        return KVA_OK;
+    for (int i = 0; i < b->n_replayed; i++)
+        if (kva_collect_same(&b->replayed[i], &want))
+            return KVA_OK;
+    grown = kva_realloc(b->replayed, (size_t)b->n_replayed + 1, sizeof *grown);
+    b->replayed = grown != NULL ? grown : b->replayed;
+    ids = kva_calloc((size_t)b->n + 1, sizeof *ids);
+    if (grown == NULL || ids == NULL) {
+        rc = KVA_FAIL(err, KVA_ENOMEM, "replay of %d tokens", b->n);
+        goto out;
+    }
+    memcpy(ids, u->prompt.context.id, n * sizeof *ids);
+    memcpy(ids + n, u->questions[b->asked].ids.id, (size_t)b->question * sizeof *ids);
+    KVA_GO(kva_unit_replay(u, b->session, &want, ids, b->n, scratch, err));
+    b->replayed[b->n_replayed++] = want;
+out:
+    free(ids);
+    return rc;
+}
+
+static enum kva_status scores_of(const struct kva_unit_run *u, struct kva_base *b,
+                                 const struct kva_method *m,
                                  const struct kva_decide_in *in, struct kva_scored **out,
                                  struct kva_error *err)
 {
-    uint64_t t0 = kva_now_ns();
+    uint64_t t0 = kva_now_ns(), replay = 0;
     enum kva_status rc;
 
     *out = find(&b->scored, m->scorer_spec, in);
     if (*out != NULL)
         return all_finite(*out, err);
+    KVA_TRY(replay_base(u, b, m, &replay, err));
     KVA_TRY(add(&b->scored, m->scorer_spec, in, out, err));
     rc = kva_method_score(m, in, &(*out)->scores, &(*out)->scratch, err);
+    if (replay > (*out)->scratch)
+        (*out)->scratch = replay;
     (*out)->ns = kva_now_ns() - t0;
     if (rc != KVA_OK)
         drop_last(&b->scored);
@@ -273,7 +329,7 @@ enum kva_status kva_base_decide(const struct kva_unit_run *u, struct kva_base *b
     struct kva_decide_in in;
 
     decide_in(u, b, cell, total, &in);
-    KVA_TRY(scores_of(b, m, &in, &made[0], err));
+    KVA_TRY(scores_of(u, b, m, &in, &made[0], err));
     KVA_TRY(wrapped_of(b, m, &in, made[0], &made[1], err));
     KVA_TRY(observed_of(b, m, &in, made[0], &made[2], err));
     for (int i = 0; i < 3; i++) {

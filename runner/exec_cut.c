@@ -287,6 +287,9 @@ decided:
         KVA_TRY(kva_unit_spans(u, q, l->rc.session, &l->result, err));
     if (l->result.idx < u->opts->trace_kept && !cell->method.blind)
         KVA_TRY(kva_unit_bits(u, l->rc.session, l->result.n_cut, &l->result, err));
+    /* from here on no position says which token it was */
+    if (kva_method_rotates(&cell->method))
+        KVA_TRY(kva_session_rerotate(l->rc.session, err));
     return KVA_OK;
 }
 

@@ -149,6 +149,9 @@ struct kva_base {
     struct kva_row last; /* result of its last row (visibility full) */
     uint64_t prefill_ns, alloc_bytes, held_bytes;
     struct kva_scored_list scored, wrapped, observed;
+    int asked;                    /* whose question */
+    struct kva_collect *replayed; /* [n_replayed] wants whose replay was run */
+    int n_replayed;
 };
 void kva_base_release(struct kva_base *b);
 struct kva_unit_state;
@@ -161,6 +164,11 @@ enum kva_status kva_base_seen(struct kva_unit_state *st, int q, struct kva_base 
 struct kva_decide_cost {
     uint64_t score_ns, scratch;
 };
+/* Runs the replay that `want` asks for (nothing to do for others) on a session that has
+ * read ids[n] and holds all of it. */
+enum kva_status kva_unit_replay(const struct kva_unit_run *u, struct kva_session *s,
+                                const struct kva_collect *want, const int32_t *ids, int n,
+                                uint64_t *scratch, struct kva_error *err);
 /* What the cell keeps of a base. KVA_ENONFINITE when a score is no finite number. */
 enum kva_status kva_base_decide(const struct kva_unit_run *u, struct kva_base *b,
                                 const struct kva_cell *cell, uint64_t total,

@@ -184,6 +184,29 @@ static enum kva_status check_perf(const struct kva_plan *p, const struct kva_cel
                     p->tasks[c->task].suite->id);
 }
 
+/* What stays is renumbered once, after the prompt: nothing later may ask for the old
+ * positions. */
+static enum kva_status check_rotation(const struct kva_plan *p, const struct kva_cell *c,
+                                      struct kva_error *err)
+{
+    const struct kva_task_info *info = kva_task_info(p->tasks[c->task].task);
+    const char *why = NULL;
+
+    if (c->enforce == KVA_MASK)
+        why = "a masked cache cannot do; use enforce physical";
+    else if (c->schedule.decode > 0 || c->schedule.kind == KVA_BLOCK ||
+             c->schedule.kind == KVA_CHUNKED)
+        why = "is done once, not under a schedule that evicts again; use oneshot or "
+              "layerwise";
+    else if (info->conversation && !info->golden)
+        why = "loses the positions that later turns are told from";
+    if (why == NULL)
+        return KVA_OK;
+    return KVA_FAIL(err, KVA_EINVALID,
+                    "%s moves what it keeps to contiguous positions, which %s",
+                    c->method.spec, why);
+}
+
 /* Reads the file of the method, and looks whether the cell shows it what it asks for. */
 static enum kva_status bind_method(const struct kva_plan *p, struct kva_cell *c,
                                    struct kva_error *err)
@@ -197,6 +220,8 @@ static enum kva_status bind_method(const struct kva_plan *p, struct kva_cell *c,
                         "%s scores with the question, which visibility agnostic does not "
                         "show it; use aware or full",
                         c->method.scorer->name);
+    if (kva_method_rotates(&c->method))
+        KVA_TRY(check_rotation(p, c, err));
     return kva_method_bind(&c->method, p->suite->dir, m->digest, info->layers,
                            info->kv_heads, err);
 }

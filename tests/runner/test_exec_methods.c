@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "models/replay.h"
+
 #define OK(expr)                                                                         \
     do {                                                                                 \
         struct kva_error *err = &test_error;                                             \
@@ -201,6 +203,20 @@ static enum kva_status ended(void *ctx, struct kva_run_cell **cells, int n,
     return KVA_OK;
 }
 
+/* One chunk of all tokens behind the first four, for methods that repeat the prompt. */
+static void replay(struct kva_session *s, const struct kva_collect *want, int n)
+{
+    int32_t fed[2 * MAX_IDS];
+    struct kva_replay_chunk c = {.ids = fed, .n = 3 + n - 4, .from = 4, .to = n};
+    const struct kva_replay r = {.chunk = &c, .n = n > 4};
+
+    if (want->kind != KVA_COLLECT_REPLAY)
+        return;
+    for (int i = 0; i < c.n; i++)
+        fed[i] = i < 3 ? 200 + i : ids[4 + i - 3];
+    OK(kva_replay(model, s, want, &r, NULL, err));
+}
+
 static struct kva_unit_run unit(const struct kva_exec_opts *opts,
                                 const struct kva_unit *un, int64_t *rows)
 {
@@ -259,6 +275,7 @@ static struct trace run(struct kva_cell *cell, int n, uint64_t total)
         OK(kva_prefill_own(&u, rc.session, &in, &out, NULL, err));
     } else {
         OK(kva_unit_feed(&u, rc.session, ids, n, NULL, err));
+        replay(rc.session, &want, n);
         OK(kva_decide_own(rc.session, &own, &d, err));
         OK(kva_session_keep(rc.session, &d.keep, err));
         OK(kva_kvstore_trim(kva_session_store(rc.session), err));
@@ -270,6 +287,8 @@ static struct trace run(struct kva_cell *cell, int n, uint64_t total)
     t.masked = b.entries_masked;
     t.peak = b.peak_bytes;
     t.kept = kva_kvstore_kept_fnv(kva_session_store(rc.session));
+    if (kva_method_rotates(&cell->method))
+        OK(kva_session_rerotate(rc.session, err));
     rc.gen = t.said;
     OK(kva_wave_run(model, &cells, 1, 64, NULL, ended, NULL, &rows, err));
     if (rc.failed.code != KVA_OK)
@@ -324,6 +343,10 @@ static void masked_and_evicted_caches_agree_for_all_methods_and_schedules(void *
             cell.budget =
                 (struct kva_budget){KVA_BUDGET_TOKENS, (int64_t)(total / heads)};
             p = run(&cell, PROMPT, total);
+            if (kva_method_rotates(&cell.method)) {
+                kva_method_release(&cell.method);
+                continue; /* a masked cache cannot */
+            }
             cell.enforce = KVA_MASK;
             q = run(&cell, PROMPT, total);
             same(&p, &q);
@@ -438,6 +461,7 @@ static void every_length_and_budget_leaves_one_to_n_entries(void **state)
             snprintf(now, sizeof now, "%s, %d entries", texts[i], n);
             OK(kva_session_new(model, &o, &s, err));
             OK(kva_prefill(model, s, ids, n, 0, NULL, err));
+            replay(s, &want, n);
             for (size_t k = 0; k < sizeof keeps / sizeof *keeps; k++) {
                 struct kva_own own = {
                     .method = &cell.method,
@@ -446,7 +470,7 @@ static void every_length_and_budget_leaves_one_to_n_entries(void **state)
                     .seed = 42,
                     .prompt = n,
                     .block_len = n,
-                    .question = cell.visibility == KVA_AWARE && n > 1};
+                    .question = cell.visibility == KVA_AWARE};
                 struct kva_decision d;
 
                 OK(kva_decide_own(s, &own, &d, err));
