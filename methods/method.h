@@ -313,6 +313,7 @@ struct kva_allocator {
     unsigned needs;   /* of `observe` */
     int n_stat;       /* numbers a layer that observe writes */
     const char *table_kind; /* the file it reads, parameter `profile`; NULL: none */
+    bool table_optional;    /* does without */
     const struct kva_param *params;
     int (*window)(const struct kva_params *); /* of observe; NULL: 0 */
     /* Looks at a layer before the budget is known; NULL: nothing to see. */

@@ -110,6 +110,8 @@ static const struct kva_method_alias aliases[] = {
     {"ada_critical", "snapkv:kernel=7,pool=max,window=32+adakv+critical"},
     {"defensivekv", "snapkv:window=32+adakv:alpha=0+defensive"},
     {"layer_defensivekv", "snapkv:window=32+global+defensive"},
+    {"duo", "streaming:sinks=128+duo"},
+    {"simlayerkv", "streaming+simlayerkv"},
     {"streaming_rot", "streaming:rotate=1"},
     {"compactor_kp", "compactor:beta=-1,chunk=256,lead=8,ridge=0.01,tail=4,vnorm=1"},
     {NULL, NULL},

@@ -189,6 +189,8 @@ enum kva_status kva_method_bind(struct kva_method *m, const char *base_dir,
 
     if (kind == NULL || m->table != NULL)
         return KVA_OK;
+    if (m->file[0] == '\0' && m->allocator != NULL && m->allocator->table_optional)
+        return KVA_OK;
     kva_buf_init(&path, 0);
     if (m->file[0] == '\0') {
         rc = KVA_FAIL(err, KVA_EINVALID, "%s needs a file of the kind \"%s\"", m->spec,

@@ -27,6 +27,9 @@ static const char *const FORMS[] = {
     "random+contour:rule=sum,floor=3",
     "random+contour:rule=propmass",
     "random+file:as=shares,profile=x",
+    "streaming+duo:profile=x,recent=3",
+    "streaming+duo:profile=x,recent=0",
+    "streaming+simlayerkv:recent=3",
 };
 enum { N_FORMS = sizeof FORMS / sizeof FORMS[0] };
 
@@ -42,6 +45,7 @@ static struct kva_table table_for(const char *form, const struct extras *x, int 
 {
     const char *kind = strstr(form, "+lukv") != NULL     ? "lukv"
                        : strstr(form, "+headkv") != NULL ? "headkv"
+                       : strstr(form, "+duo") != NULL    ? "duo"
                                                          : "budgets";
     int columns = strcmp(kind, "lukv") == 0 ? COLUMNS : 1;
     double *data = kva_calloc((size_t)(layers * heads * columns), sizeof *data);
