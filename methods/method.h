@@ -47,7 +47,9 @@ enum kva_collect_kind {
     KVA_COLLECT_COLUMNS,
     /* side[j] = mean over the group of the sum over the queries i of j's chunk of
      * softmax_j(q_i . k_j), keys of the chunk only, later ones included, no scale.
-     * Chunks of `chunk` tokens from position `start`; 0 outside. */
+     * Chunks of `chunk` tokens from position `start`, begun anew after a decision; 0
+     * outside. `pad`: a chunk that stays short is filled up with zero keys and zero
+     * queries, as kvpress does. */
     KVA_COLLECT_CHUNKS,
     /* view->q_stats: mean and covariance of the pre-RoPE queries of every query head over
      * the tokens from position `start` on. */
@@ -61,7 +63,7 @@ enum kva_collect_kind {
 struct kva_collect {
     enum kva_collect_kind kind;
     int chunk, start;
-    bool restart, plus;
+    bool restart, plus, pad;
 };
 
 /* FILE: a path, relative to the suite; the value is unused, see kva_method_bind. */

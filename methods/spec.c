@@ -113,7 +113,8 @@ static const struct kva_method_alias aliases[] = {
     {"duo", "streaming:sinks=128+duo"},
     {"simlayerkv", "streaming+simlayerkv"},
     {"streaming_rot", "streaming:rotate=1"},
-    {"compactor_kp", "compactor:beta=-1,chunk=256,lead=8,ridge=0.01,tail=4,vnorm=1"},
+    {"compactor_kp", "compactor:beta=-1,chunk=256,compat=1,lev_chunk=0,recent=4,ridge=0."
+                     "01,sinks=8,vnorm=1"},
     {NULL, NULL},
 };
 
@@ -635,7 +636,7 @@ unsigned kva_method_needs(const struct kva_method *m, int *window)
 
 struct kva_collect kva_method_collect(const struct kva_method *m)
 {
-    struct kva_collect want = {KVA_COLLECT_NONE, 0, 0, false, false};
+    struct kva_collect want = {.kind = KVA_COLLECT_NONE};
 
     if (m->scorer != NULL && m->scorer->collect != NULL)
         m->scorer->collect(&m->scorer_params, &want);

@@ -6,9 +6,9 @@
  *     queries  mean = 1/n sum q,  cov = 1/n sum q q' - mean mean'      (pre-RoPE, double)
  *
  * A tile of columns ends at a multiple of TILE positions or at a decision, whichever
- * comes first; a chunk ends at start + i * chunk, or at the end of the prompt. Both
- * depend on positions alone. The sum over a tile is its size times the mean that the
- * backend's window attention gives. */
+ * comes first; a chunk ends after `chunk` tokens, at a decision, or at the end of the
+ * prompt. Neither depends on how the prompt was cut. The sum over a tile is its size
+ * times the mean that the backend's window attention gives. */
 #include "models/collect.h"
 
 #include "models/model_impl.h"
@@ -51,7 +51,7 @@ static size_t width(const struct kva_collector *c)
 bool kva_collect_same(const struct kva_collect *a, const struct kva_collect *b)
 {
     return a->kind == b->kind && a->chunk == b->chunk && a->start == b->start &&
-           a->restart == b->restart && a->plus == b->plus;
+           a->restart == b->restart && a->plus == b->plus && a->pad == b->pad;
 }
 
 const struct kva_collect *kva_collector_want(const struct kva_collector *c)
@@ -206,6 +206,30 @@ static enum kva_status layer_keys(const struct kva_collector *c,
     return KVA_OK;
 }
 
+/* Puts `extra` zero rows behind the rows of every KV head. */
+static enum kva_status pad_keys(struct kva_rows *rows, int32_t **pos, size_t extra,
+                                struct kva_arena *arena, struct kva_error *err)
+{
+    const size_t d = (size_t)rows->dim, heads = (size_t)rows->heads;
+    const size_t n = rows->off[heads] + heads * extra;
+    size_t *off = kva_arena_alloc(arena, heads + 1, sizeof *off);
+    float *data = kva_arena_alloc(arena, n * d, sizeof *data);
+
+    *pos = kva_arena_alloc(arena, n, sizeof **pos);
+    if (!off || !data || !*pos)
+        return KVA_FAIL(err, KVA_ENOMEM, "keys of %zu entries", n);
+    memset(data, 0, n * d * sizeof *data);
+    for (size_t h = 0; h < heads; h++) {
+        size_t held = rows->off[h + 1] - rows->off[h];
+
+        off[h + 1] = off[h] + held + extra;
+        memcpy(data + off[h] * d, rows->data + rows->off[h] * d, held * d * sizeof *data);
+    }
+    rows->data = data;
+    rows->off = off;
+    return KVA_OK;
+}
+
 /* Adds a layer's tile to to[kv_heads], arrays in rank order; the tile stays. */
 static enum kva_status add_tile(const struct kva_collector *c,
                                 const struct kva_kvstore *store, int layer,
@@ -214,6 +238,7 @@ static enum kva_status add_tile(const struct kva_collector *c,
     const struct kva_arch *a = &c->m->arch;
     const bool chunks = c->want.kind == KVA_COLLECT_CHUNKS;
     const int n = c->tile_n[layer], group = a->heads / a->kv_heads;
+    const int extra = c->want.pad && chunks ? c->want.chunk - n : 0;
     float *q = c->tile + (size_t)layer * (size_t)c->rows * width(c);
     int32_t *pos = c->tile_pos + (size_t)layer * (size_t)c->rows, *k_pos;
     struct kva_arena arena;
@@ -228,6 +253,8 @@ static enum kva_status add_tile(const struct kva_collector *c,
     kva_arena_init(&arena);
     KVA_GO(layer_keys(c, store, layer, chunks ? pos[0] : 1, chunks ? pos[n - 1] + 1 : 0,
                       &arena, &keys, &k_pos, &which, err));
+    if (extra > 0)
+        KVA_GO(pad_keys(&keys, &k_pos, (size_t)extra, &arena, err));
     off = kva_arena_alloc(&arena, (size_t)a->heads + 1, sizeof *off);
     if (off == NULL)
         goto nomem;
@@ -243,9 +270,12 @@ static enum kva_status add_tile(const struct kva_collector *c,
     for (int i = 0; i < a->heads; i++) {
         float *x = to[i / group] + which[i / group];
         const float by = chunks ? (float)n / (float)group : (float)n;
+        /* zero queries see a chunk evenly */
+        const float even =
+            extra > 0 ? (float)extra / (float)(c->want.chunk * group) : 0.0f;
 
-        for (size_t j = off[i]; j < off[i + 1]; j++)
-            x[j - off[i]] += by * m[j];
+        for (size_t j = off[i]; j < off[i + 1] - (size_t)extra; j++)
+            x[j - off[i]] += by * m[j] + even;
     }
 out:
     kva_arena_release(&arena);
@@ -278,10 +308,10 @@ static enum kva_status end_tile(struct kva_collector *c, const struct kva_kvstor
 }
 
 /* Does the tile end before position pos? */
-static bool ends_before(const struct kva_collector *c, int32_t pos)
+static bool ends_before(const struct kva_collector *c, int layer, int32_t pos)
 {
     if (c->want.kind == KVA_COLLECT_CHUNKS)
-        return (pos - c->want.start) % c->want.chunk == 0;
+        return c->tile_n[layer] == c->want.chunk;
     return pos % TILE == 0;
 }
 
@@ -317,7 +347,7 @@ enum kva_status kva_collector_rows(struct kva_collector *c,
 
         if (c->want.kind == KVA_COLLECT_CHUNKS && pos[i] < c->want.start)
             continue;
-        if (*used > 0 && ends_before(c, pos[i])) {
+        if (*used > 0 && ends_before(c, layer, pos[i])) {
             KVA_TRY(end_tile(c, store, layer, err));
         }
         at += (size_t)(*used)++;

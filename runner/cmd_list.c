@@ -217,7 +217,7 @@ static const char *collected(const struct kva_scorer *s)
     static const char *const names[] = {NULL, "column sums", "chunk sums",
                                         "query statistics", "replay of the prompt"};
     struct kva_params params = {{0}};
-    struct kva_collect want = {KVA_COLLECT_NONE, 0, 0, false, false};
+    struct kva_collect want = {.kind = KVA_COLLECT_NONE};
 
     if (s->collect == NULL)
         return NULL;

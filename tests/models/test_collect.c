@@ -167,6 +167,68 @@ static void chunk_sums_see_the_whole_chunk_and_nothing_else(void **state)
     kva_model_close(m);
 }
 
+/* A short last chunk with zeros filled up: every row has that many more weights of
+ * exp(0), and every zero row gives each entry an even share. */
+static void a_padded_chunk_counts_zero_keys_and_zero_queries(void **state)
+{
+    const struct kva_collect pad = {.kind = KVA_COLLECT_CHUNKS, .chunk = 50, .pad = true},
+                             bare = {.kind = KVA_COLLECT_CHUNKS, .chunk = 50};
+    const struct kva_collect wants[] = {pad, bare};
+    enum { SHORT = 70, EXTRA = 30 };
+    struct kva_model *m = open_model("builtin:tiny-llama", "f32");
+    struct kva_session *s = NULL;
+    int group = m->arch.heads / m->arch.kv_heads;
+    double *want = calloc(SHORT, sizeof *want);
+
+    (void)state;
+    for (int i = 0; i < N; i++)
+        ids[i] = tiny_token(i);
+    OK(kva_session_new(m,
+                       &(struct kva_session_opts){.kv = KVA_F32,
+                                                  .page_cap = 16384,
+                                                  .q_window = SHORT,
+                                                  .collect = wants,
+                                                  .n_collect = 2},
+                       &s, err));
+    feed(m, s, ids, SHORT, 64, NULL);
+    for (int layer = 0; layer < m->arch.layers; layer++) {
+        struct state t = read_layer(s, layer);
+        const float *got = t.in.side(t.in.side_ctx, &pad, layer), *first;
+        const int d = m->arch.head_dim;
+
+        for (int h = 0; h < m->arch.kv_heads; h++) {
+            for (int j = 50; j < SHORT; j++)
+                want[j] = (double)EXTRA / 50;
+            for (int i = 50; i < SHORT; i++)
+                for (int a = h * group; a < (h + 1) * group; a++) {
+                    double w[SHORT], sum = EXTRA;
+
+                    for (int j = 50; j < SHORT; j++) {
+                        w[j] = 0;
+                        for (int x = 0; x < d; x++)
+                            w[j] += (double)t.q[(i * m->arch.heads + a) * d + x] *
+                                    (double)t.k[(h * SHORT + j) * d + x];
+                        sum += w[j] = exp(w[j]);
+                    }
+                    for (int j = 50; j < SHORT; j++)
+                        want[j] += w[j] / sum / group;
+                }
+            for (int j = 50; j < SHORT; j++)
+                near((double)got[h * SHORT + j], want[j], 2e-4 * (1 + want[j]));
+            for (int j = 0; j < 50; j++) /* whole chunks are as they are */
+                want[j] = (double)got[h * SHORT + j];
+            first = t.in.side(t.in.side_ctx, &bare, layer);
+            for (int j = 0; j < 50; j++)
+                near((double)first[h * SHORT + j], want[j], 0);
+            got = t.in.side(t.in.side_ctx, &pad, layer);
+        }
+        release(&t);
+    }
+    free(want);
+    kva_session_free(s);
+    kva_model_close(m);
+}
+
 static void query_statistics_are_those_before_the_rotation(void **state)
 {
     struct kva_model *m = open_model("builtin:tiny-llama", "f32");
@@ -384,6 +446,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(column_sums_equal_the_attention_of_all_queries),
         cmocka_unit_test(chunk_sums_see_the_whole_chunk_and_nothing_else),
+        cmocka_unit_test(a_padded_chunk_counts_zero_keys_and_zero_queries),
         cmocka_unit_test(query_statistics_are_those_before_the_rotation),
         cmocka_unit_test(the_cut_of_the_prompt_changes_no_bit),
         cmocka_unit_test(sums_follow_their_entries_through_evictions_and_copies),

@@ -101,16 +101,19 @@ static void methods(struct kva_model *m, const char *name)
 {
     json_t *context = kept_context_named(name);
     struct kva_method adakv = kept_method("expected_attention+adakv:compat=1");
+    struct kva_method chunks = kept_method("noncausal:compat=1");
     struct kva_method zip = kept_method("kvzip:chunk=2048"),
                       plus = kept_method("kvzip:chunk=2048,plus=1");
     const struct kva_collect wants[] = {
-        kva_method_collect(&adakv), kva_method_collect(&zip), kva_method_collect(&plus)};
-    struct kept_run r = prefill(m, context, wants, 3);
+        kva_method_collect(&adakv), kva_method_collect(&zip), kva_method_collect(&plus),
+        kva_method_collect(&chunks)};
+    struct kept_run r = prefill(m, context, wants, 4);
 
     kept_file(&r, context, "expected_attention:eps=0", "kept/ea.jsonl", false, false);
     kept_file(&r, context, "expected_attention", "kept/ea_eps1e2.jsonl", false, false);
     kept_file(&r, context, "expected_attention+adakv:compat=1",
               "kept/adakv_ea_eps1e2.jsonl", false, true);
+    kept_file(&r, context, "noncausal:compat=1", "kept/noncausal.jsonl", false, false);
     repeat(&r, context, "kvzip:chunk=2048");
     kept_file(&r, context, "kvzip:chunk=2048,compat=1+global", "kept/kvzip.jsonl", false,
               true);
