@@ -36,6 +36,8 @@ enum {
     R_METHOD,
     R_KEEP,
     R_ENFORCE,
+    R_VISIBILITY,
+    R_SCHEDULE,
     R_SPEC,
     R_BUDGET_KIND,
     R_BUDGET,
@@ -57,6 +59,8 @@ static const struct kva_col COLS[R_COLS] = {
     {"method", "method", "", KVA_COL_TEXT, 0, false, 0, false, "short name"},
     {"keep", "keep", "", KVA_COL_TEXT, 0, false, 0, true, "nominal budget"},
     {"enforce", "enforce", "", KVA_COL_TEXT, 0, false, 6, false, ""},
+    {"visibility", "visibility", "", KVA_COL_TEXT, 0, false, 4, false, ""},
+    {"schedule", "schedule", "", KVA_COL_TEXT, 0, false, 4, false, ""},
     {"method_spec", "specification", "", KVA_COL_TEXT, 0, false, 99, false, "canonical"},
     {"budget_kind", "budget kind", "", KVA_COL_TEXT, 0, false, 99, false, ""},
     {"budget", "budget", "", KVA_COL_REAL, 4, false, 99, false, ""},
@@ -94,6 +98,8 @@ static void sample_row(struct kva_report *r, const struct kva_data *d,
     v[R_METHOD] = kva_val_text(c->name[o->cell]);
     v[R_KEEP] = kva_val_text(kva_report_budget(&r->arena, x->budget_kind, x->budget));
     v[R_ENFORCE] = kva_val_text(kva_report_clean(&r->arena, x->enforce));
+    v[R_VISIBILITY] = kva_val_text(kva_report_clean(&r->arena, x->visibility));
+    v[R_SCHEDULE] = kva_val_text(kva_report_clean(&r->arena, x->schedule));
     v[R_SPEC] = kva_val_text(kva_report_clean(&r->arena, x->method));
     v[R_BUDGET_KIND] = kva_val_text(kva_report_clean(&r->arena, x->budget_kind));
     v[R_BUDGET] = kva_val_number(x->budget);

@@ -159,6 +159,9 @@ static void the_grid_has_nominal_depths_rounds_and_marks(void **state)
     csv = rendered(r, kva_report_csv);
     assert_non_null(strstr(csv, "length,depth,round,acc,surv_payload,surv_E,surv_D,nll,"
                                 "protected,"));
+    /* arms that differ in what the eviction saw, or when, are told apart */
+    assert_non_null(strstr(csv, ",enforce,visibility,schedule,"));
+    assert_non_null(strstr(csv, ",physical,agnostic,oneshot,"));
     assert_non_null(strstr(csv, ",512,0.5,1,1,0.25,0.5,0.125,0.1,0,"));
     assert_non_null(strstr(csv, ",1024,1,1,0,0.25,0.5,0.125,2,1,"));
     free(csv);
