@@ -74,6 +74,7 @@ enum kva_status kva_kvstore_new(struct kva_ops *ops, const struct kva_kvshape *s
     s->ops = ops;
     s->shape = *shape;
     s->mode = mode;
+    s->layout.copies = 1;
     s->heads = shape->layers * shape->kv_heads;
     s->k_bytes = (size_t)shape->dim_k * element;
     s->v_bytes = (size_t)shape->dim_v * element;
@@ -490,7 +491,7 @@ void kva_kvstore_forget_peak(struct kva_kvstore *s, uint64_t peak_bytes)
 
 void kva_kvstore_note_peak(struct kva_kvstore *s)
 {
-    uint64_t now = (uint64_t)(s->top - s->n_free) * s->page_bytes + meta_bytes(s);
+    uint64_t now = kva_kvstore_pages_held(s) * s->page_bytes + meta_bytes(s);
 
     if (now > s->peak_bytes)
         s->peak_bytes = now;
@@ -508,8 +509,8 @@ void kva_kvstore_bytes(const struct kva_kvstore *s, struct kva_kv_bytes *b)
     b->row_bytes = s->row_bytes;
     b->entries_kept = kept;
     b->entries_masked = held - kept;
-    b->live_bytes = kept * s->row_bytes;
-    b->alloc_bytes = (uint64_t)(s->top - s->n_free) * s->page_bytes;
+    b->live_bytes = kept * s->row_bytes * (uint64_t)s->layout.copies;
+    b->alloc_bytes = kva_kvstore_pages_held(s) * s->page_bytes;
     b->meta_bytes = meta_bytes(s);
     b->committed_bytes = s->committed_bytes;
     b->peak_bytes = s->peak_bytes;

@@ -134,6 +134,20 @@ void kva_kvstore_bytes(const struct kva_kvstore *store, struct kva_kv_bytes *byt
 uint64_t kva_kv_alloc_for(const struct kva_kvshape *shape, uint64_t entries_per_head,
                           int page);
 
+/* What the entries would take in a cache laid out otherwise (kvstore_layout.c): counted in
+ * live, alloc and peak bytes from now on. A fresh store is not padded and has one copy. */
+struct kva_kv_layout {
+    bool padded; /* every KV head of a layer counts the pages of its longest */
+    int copies;  /* of every page: the query heads of a KV head */
+};
+enum kva_status kva_kvstore_set_layout(struct kva_kvstore *store,
+                                       const struct kva_kv_layout *layout,
+                                       struct kva_error *err);
+/* Widens the lists of layers [layer0, layer1) so that every KV head keeps each live
+ * position that any KV head of its layer keeps. The other lists stay. */
+enum kva_status kva_kvstore_unite(const struct kva_kvstore *store, int layer0, int layer1,
+                                  struct kva_keep *keep, struct kva_error *err);
+
 /* Sets the recorded peak back to `peak_bytes` of an earlier kva_kvstore_bytes, not below
  * what is held now: for rows fed and rewound that no cell alone would feed (gold
  * answers). */

@@ -38,6 +38,7 @@ struct kva_kvstore {
     uint64_t *keys; /* [2][table_cap * P], see kva_kvstore_rank_keys; NULL while all is
                        sorted */
     uint64_t peak_bytes, copied_bytes;
+    struct kva_kv_layout layout;
 };
 
 static inline size_t pages_of(size_t entries)
@@ -87,6 +88,8 @@ void kva_kvstore_take_pages(struct kva_kvstore *s, int c, int entries);
  * caller's. */
 void kva_kvstore_truncate(struct kva_kvstore *s, int c, int n);
 void kva_kvstore_note_peak(struct kva_kvstore *s);
+/* Pages in use as the layout counts them. */
+uint64_t kva_kvstore_pages_held(const struct kva_kvstore *s);
 /* Live entries of c by ascending position, as pos << 32 | slot, in the store's own
  * scratch. */
 const uint64_t *kva_kvstore_rank_keys(const struct kva_kvstore *s, int c);

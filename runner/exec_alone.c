@@ -90,7 +90,8 @@ static enum kva_status prefill_alone(struct kva_unit_run *u, struct alone *a,
                           .seed = a->rc.seed,
                           .block_len = in->n,
                           .question = in->n_question,
-                          .prompt = in->n};
+                          .prompt = in->n,
+                          .united = cell->enforce == KVA_UNION};
     const struct kva_collect collect = kva_method_collect(&cell->method);
     struct kva_prefill_out out = {0};
     struct kva_decision d = {0};
@@ -258,6 +259,7 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
     a.scratch0 = kva_model_scratch_bytes(u->model);
     a.t0 = kva_now_ns();
     KVA_GO(kva_session_new(u->model, &o, &a.rc.session, err));
+    KVA_GO(kva_cell_layout(u, cell, a.rc.session, err));
     KVA_GO(prefill_alone(u, &a, &in, err));
     r->kept_fnv = kva_kvstore_kept_fnv(kva_session_store(a.rc.session));
     KVA_GO(rotate_alone(&a, err));

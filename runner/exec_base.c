@@ -339,6 +339,7 @@ enum kva_status kva_base_decide(const struct kva_unit_run *u, struct kva_base *b
         if (made[i]->scratch > cost->scratch)
             cost->scratch = made[i]->scratch;
     }
-    return kva_method_select(m, made[1] != NULL ? &made[1]->scores : &made[0]->scores,
-                             made[2] != NULL ? made[2]->stat : NULL, total, d, err);
+    KVA_TRY(kva_method_select(m, made[1] != NULL ? &made[1]->scores : &made[0]->scores,
+                              made[2] != NULL ? made[2]->stat : NULL, total, d, err));
+    return cell->enforce == KVA_UNION ? kva_decide_unite(in.store, 0, 0, d, err) : KVA_OK;
 }

@@ -25,6 +25,16 @@ struct kva_session_opts kva_cell_opts(const struct kva_unit_run *u,
                                      .n_collect = want->kind != KVA_COLLECT_NONE};
 }
 
+enum kva_status kva_cell_layout(const struct kva_unit_run *u, const struct kva_cell *cell,
+                                struct kva_session *s, struct kva_error *err)
+{
+    struct kva_kv_layout layout = {
+        .padded = cell->enforce == KVA_PADDED,
+        .copies = cell->enforce == KVA_QHEAD ? u->info->heads / u->info->kv_heads : 1};
+
+    return kva_kvstore_set_layout(kva_session_store(s), &layout, err);
+}
+
 static int own_window(const struct kva_cell *c)
 {
     int w = 0;
@@ -73,7 +83,8 @@ static size_t cut_cap(const struct kva_unit_run *u, const struct kva_live *l,
 {
     const struct kva_cell *cell = l->rc.cell;
 
-    if (keep != NULL && cell->schedule.decode > 0 && !kva_even_shares(&cell->method))
+    if (keep != NULL && cell->schedule.decode > 0 &&
+        (!kva_even_shares(&cell->method) || cell->enforce == KVA_UNION))
         return kva_moving_cap(u, cell, l->rc.budget_total, n, extra);
     return kva_page_cap(u->info, keep, n, extra);
 }
@@ -102,7 +113,7 @@ static enum kva_status cut_from(struct kva_unit_state *st, struct kva_base *b,
     struct kva_collect want;
     int extra = extra_tokens(l, n_left);
     bool dense = cell->method.scorer == NULL;
-    uint64_t t0 = 0, decided = l->rc.budget_total = kva_cell_total(u, cell, b->n);
+    uint64_t t0 = 0, peak, decided = l->rc.budget_total = kva_cell_total(u, cell, b->n);
     enum kva_status rc = KVA_OK;
 
     if (!dense) {
@@ -119,6 +130,7 @@ static enum kva_status cut_from(struct kva_unit_state *st, struct kva_base *b,
         o.n_collect = 0;
     t0 = kva_now_ns();
     KVA_GO(kva_session_fork(b->session, dense ? NULL : &d.keep, &o, &l->rc.session, err));
+    KVA_GO(kva_cell_layout(u, cell, l->rc.session, err));
     l->result.timing = shared_timing(cost.score_ns, kva_now_ns() - t0);
     l->result.has_timing = true;
     KVA_GO(check_effect(l, b->n, decided, u, err));
@@ -128,8 +140,11 @@ static enum kva_status cut_from(struct kva_unit_state *st, struct kva_base *b,
         l->rc.scratch_bytes += kva_state_bytes(u, cell, b->session);
     kva_memory_fill(u, &l->rc, b->n, dense ? 0 : b->alloc_bytes, &l->result.memory);
     /* alone, this cell would have held the whole prefill at its peak */
-    if ((int64_t)b->held_bytes > l->result.memory.kv_peak_bytes)
-        l->result.memory.kv_peak_bytes = (int64_t)b->held_bytes;
+    peak = b->held_bytes;
+    if (cell->enforce == KVA_QHEAD)
+        peak *= (uint64_t)(u->info->heads / u->info->kv_heads);
+    if ((int64_t)peak > l->result.memory.kv_peak_bytes)
+        l->result.memory.kv_peak_bytes = (int64_t)peak;
 out:
     kva_decision_release(&d);
     return rc;
@@ -164,6 +179,7 @@ static enum kva_status open_own(struct kva_unit_state *st, struct kva_live *l,
                       kva_moving_cap(u, cell, in.total, n, extra_tokens(l, l->rc.n_ids)),
                       own_window(cell) + gold_rows(l), &want);
     KVA_GO(kva_session_new(u->model, &o, &l->rc.session, err));
+    KVA_GO(kva_cell_layout(u, cell, l->rc.session, err));
     KVA_GO(kva_prefill_own(u, l->rc.session, &in, &out, last.logits ? &last : NULL, err));
     l->rc.protect = out.protect;
     if (last.logits) {

@@ -235,6 +235,10 @@ struct kva_session_opts kva_cell_opts(const struct kva_unit_run *u,
                                       const struct kva_cell *cell, size_t cap, int window,
                                       struct kva_collect *want);
 
+/* Counts its bytes as the cell's enforcement lays them out. */
+enum kva_status kva_cell_layout(const struct kva_unit_run *u, const struct kva_cell *cell,
+                                struct kva_session *s, struct kva_error *err);
+
 /* ---- exec_turns.c ---- */
 
 /* Questions that follow each other in one cache, the model's own answers between them.

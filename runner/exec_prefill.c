@@ -49,7 +49,7 @@ static enum kva_status by_blocks(struct kva_unit_run *u, struct kva_session *s,
 {
     const struct kva_cell *cell = in->cell;
     struct kva_own own = {
-        .method = &cell->method, .seed = kva_unit_seed(u, cell), .is_block = true};
+        .method = &cell->method, .seed = kva_unit_seed(u, cell), .is_block = true, .united = cell->enforce == KVA_UNION};
 
     for (int at = 0; at < in->n; at += cell->schedule.block) {
         int len = in->n - at < cell->schedule.block ? in->n - at : cell->schedule.block;
@@ -137,7 +137,8 @@ static enum kva_status run_layers(struct kva_unit_run *u, struct kva_session *s,
                           .block_len = in->n,
                           .question = in->n_question,
                           .prompt = in->n,
-                          .seen = in->n};
+                          .seen = in->n,
+                          .united = cell->enforce == KVA_UNION};
     struct kva_step_state *st = NULL;
     enum kva_status rc;
 

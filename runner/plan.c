@@ -139,8 +139,8 @@ static enum kva_status make_slug(struct kva_plan *p, struct kva_cell *c,
     kva_buf_printf(&b, "/%s", kva_visibility_name(c->visibility));
     if (strcmp(schedule, "oneshot") != 0)
         kva_buf_printf(&b, "/%s", schedule);
-    if (c->enforce == KVA_MASK)
-        kva_buf_puts(&b, "/mask");
+    if (c->enforce > KVA_PHYSICAL)
+        kva_buf_printf(&b, "/%s", kva_enforce_name(c->enforce));
     if (strcmp(c->numerics, "f32") != 0)
         kva_buf_printf(&b, "/%s", c->numerics);
     else if (c->kv == KVA_F32)

@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const ENFORCE[] = {"dense", "physical", "mask"};
+static const char *const ENFORCE[] = {"dense",  "physical", "mask",
+                                      "padded", "union",    "qhead"};
 
 const char *kva_enforce_name(enum kva_enforce e)
 {
@@ -580,9 +581,9 @@ static void read_top(struct sx *x)
         "tasks",  "budgets", "matrix",    "exclude",  "include",    "overrides",
         "dense",  "blind",   "schedules", "enforce",  "visibility", "numerics",
         "kv",     "perf",    "data",      NULL};
-    static const char *const enforce[] = {"physical", "mask", NULL};
-    static const char *const enforce_later[] = {"fakekey", "padded", "union", "qhead",
-                                                NULL};
+    static const char *const enforce[] = {"physical", "mask",  "padded",
+                                          "union",    "qhead", NULL};
+    static const char *const enforce_later[] = {"fakekey", NULL};
     static const char *const visibility[] = {"agnostic", "aware", "full", NULL};
     static const char *const numerics[] = {"f32", "ref", NULL};
     static const char *const numerics_later[] = {"bf16x3", "bf16", NULL};

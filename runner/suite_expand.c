@@ -267,7 +267,10 @@ static struct picks pick(struct sx *x, json_t *v, const char *ptr, name_fn name,
 
 static enum kva_enforce enforce_of(const char *s)
 {
-    return strcmp(s, "mask") == 0 ? KVA_MASK : KVA_PHYSICAL;
+    enum kva_enforce e = KVA_PHYSICAL;
+
+    (void)kva_enforce_find(s, &e); /* the axis was checked */
+    return e;
 }
 
 static enum kva_visibility visibility_of(const char *s)

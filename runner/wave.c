@@ -18,6 +18,18 @@ double kva_decide_keep(const struct kva_method *m, uint64_t total, uint64_t held
     return total < held ? (double)total / (double)held : 1;
 }
 
+enum kva_status kva_decide_unite(const struct kva_kvstore *store, int layer0, int layer1,
+                                 struct kva_decision *d, struct kva_error *err)
+{
+    if (layer1 == 0)
+        layer1 = d->keep.layers;
+    if (d->nothing_to_do)
+        return KVA_OK;
+    KVA_TRY(kva_kvstore_unite(store, layer0, layer1, &d->keep, err));
+    d->total = d->keep.off[d->keep.layers * d->keep.kv_heads];
+    return KVA_OK;
+}
+
 enum kva_status kva_decide_own(struct kva_session *s, struct kva_own *own,
                                struct kva_decision *d, struct kva_error *err)
 {
@@ -49,6 +61,8 @@ enum kva_status kva_decide_own(struct kva_session *s, struct kva_own *own,
     scratch = 0;
     KVA_GO(kva_method_decide(own->method, &in, &scores, own->total, d, &scratch, err));
     own->scratch = scratch > own->scratch ? scratch : own->scratch;
+    if (own->united)
+        KVA_GO(kva_decide_unite(in.store, own->layer0, own->layer1, d, err));
 out:
     kva_scores_release(&scores);
     return rc;
@@ -259,7 +273,8 @@ static enum kva_status cut_to_budget(struct kva_run_cell *c, bool bulk,
                           .seed = c->seed,
                           .prompt = c->prompt,
                           .block_len = kva_session_seen(c->session),
-                          .is_block = true};
+                          .is_block = true,
+                          .united = c->cell->enforce == KVA_UNION};
     enum kva_status rc;
 
     KVA_GO(kva_decide_own(c->session, &own, &d, err));

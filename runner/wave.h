@@ -69,11 +69,15 @@ struct kva_own {
     int32_t prompt; /* as in kva_decide_in */
     int32_t seen;   /* 0: what the session says; else inside a step */
     int layer0, layer1;
+    bool united; /* every KV head keeps what any of its layer does (enforce union) */
     uint64_t scratch; /* out: the largest so far */
 };
 /* What to keep. KVA_ENONFINITE when a score is no finite number. */
 enum kva_status kva_decide_own(struct kva_session *s, struct kva_own *own,
                                struct kva_decision *d, struct kva_error *err);
+/* Widens a decision about layers [layer0, layer1) (0, 0: all) to the union of each. */
+enum kva_status kva_decide_unite(const struct kva_kvstore *store, int layer0, int layer1,
+                                 struct kva_decision *d, struct kva_error *err);
 /* `keep` of a decision over `held` entries; 0 unless the scorer reads it. */
 double kva_decide_keep(const struct kva_method *m, uint64_t total, uint64_t held);
 

@@ -187,7 +187,7 @@ static bool plain(const char *text)
 /* ---- one cell, from the prompt to the answer ---- */
 
 struct trace {
-    uint64_t kept, end, held, peak, masked;
+    uint64_t kept, end, held, peak, masked, alloc;
     int32_t said[STEPS];
     int n_said;
     double first_nll, gold_sum;
@@ -270,7 +270,9 @@ static struct trace run(struct kva_cell *cell, int n, uint64_t total)
                           ? kva_moving_cap(&u, cell, total, n, QUESTION + GOLD + STEPS)
                           : kva_page_cap(info, NULL, n, QUESTION + GOLD + STEPS),
                       window + GOLD, &want);
+    own.united = cell->enforce == KVA_UNION;
     OK(kva_session_new(model, &o, &rc.session, err));
+    OK(kva_cell_layout(&u, cell, rc.session, err));
     if (kva_prefills_own(cell)) {
         OK(kva_prefill_own(&u, rc.session, &in, &out, NULL, err));
     } else {
@@ -286,6 +288,7 @@ static struct trace run(struct kva_cell *cell, int n, uint64_t total)
     t.held = b.entries_kept;
     t.masked = b.entries_masked;
     t.peak = b.peak_bytes;
+    t.alloc = b.alloc_bytes;
     t.kept = kva_kvstore_kept_fnv(kva_session_store(rc.session));
     if (kva_method_rotates(&cell->method))
         OK(kva_session_rerotate(rc.session, err));
@@ -395,6 +398,42 @@ static void layerwise_keeps_the_sets_of_oneshot_at_a_lower_peak(void **state)
     assert_true(pairs > 50);
 }
 
+/* ---- layouts of published caches ---- */
+
+static void padded_and_repeated_caches_answer_alike_and_hold_more(void **state)
+{
+    const uint64_t heads = (uint64_t)(info->layers * info->kv_heads),
+                   total = 150 / 4 * heads;
+    static const char *const some[] = {"knorm+adakv", "snapkv:window=8+adakv",
+                                       "keydiff+uniform", "random+global"};
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < N_SCHEDULES; j++) {
+            struct kva_cell cell;
+            struct trace p, padded, qhead, all;
+
+            if (!parses(some[i], schedules[j], &cell))
+                continue;
+            cell.budget = (struct kva_budget){KVA_BUDGET_TOKENS, 150 / 4};
+            p = run(&cell, 150, total);
+            cell.enforce = KVA_PADDED;
+            padded = run(&cell, 150, total);
+            same(&p, &padded);
+            assert_true(padded.alloc >= p.alloc && padded.peak >= p.peak);
+            cell.enforce = KVA_QHEAD;
+            qhead = run(&cell, 150, total);
+            same(&p, &qhead);
+            assert_int_equal(qhead.alloc,
+                             p.alloc * (uint64_t)(info->heads / info->kv_heads));
+            cell.enforce = KVA_UNION;
+            all = run(&cell, 150, total);
+            assert_true(all.held >= p.held && all.alloc >= p.alloc);
+            if (i < 2) /* heads differ */
+                assert_true(all.held > p.held && all.masked == 0);
+        }
+}
+
 /* ---- every length, every budget ---- */
 
 static void check_decision(const struct kva_method *m, const struct kva_decision *d,
@@ -495,6 +534,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masked_and_evicted_caches_agree_for_all_methods_and_schedules),
         cmocka_unit_test(layerwise_keeps_the_sets_of_oneshot_at_a_lower_peak),
+        cmocka_unit_test(padded_and_repeated_caches_answer_alike_and_hold_more),
         cmocka_unit_test(every_length_and_budget_leaves_one_to_n_entries),
     };
 
