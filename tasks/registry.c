@@ -171,6 +171,10 @@ static enum kva_status check_opts(const struct kva_task_opts *o, struct kva_erro
     if (o->max_new_tokens < 0)
         return KVA_FAIL(err, KVA_EINVALID, "max_new_tokens %d is negative",
                         o->max_new_tokens);
+    /* a task that draws no words does not take just any version either */
+    if (o->words && strcmp(o->words, "2.2.0") != 0 && strcmp(o->words, "3.0.0") != 0)
+        return KVA_FAIL(err, KVA_EINVALID, "word lists \"%s\": known are 2.2.0 and 3.0.0",
+                        o->words);
     return KVA_OK;
 }
 

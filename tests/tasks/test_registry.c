@@ -82,6 +82,8 @@ static void options_that_are_not_built_or_out_of_range_are_refused(void **state)
     assert_string_equal(
         refusal("ruler/vt", &(struct kva_task_opts){.max_new_tokens = -1}),
         "EINVALID: max_new_tokens -1 is negative");
+    assert_string_equal(refusal("ruler/vt", &(struct kva_task_opts){.words = "1"}),
+                        "EINVALID: word lists \"1\": known are 2.2.0 and 3.0.0");
 }
 
 static void streams_follow_the_published_vectors(void **state)
