@@ -262,14 +262,11 @@ static enum kva_status replay_chunk(struct replay *r, struct kva_arena *arena,
         rows[i] =
             (struct kva_row){.session = r->copy, .token = r->chunk->ids[i], .target = -1};
     KVA_GO(kva_step_begin(r->m, rows, n, &step, err));
-    for (int l = 0; l < r->m->arch.layers; l++) {
+    for (int l = 0; l < r->m->arch.layers && r->copy->error.code == KVA_OK; l++) {
         r->rows = 0;
         KVA_GO(kva_step_layer(step, l, err));
-        if (r->copy->error.code != KVA_OK) {
-            *err = r->copy->error;
-            rc = err->code;
-            goto out;
-        }
+        if (r->copy->error.code != KVA_OK)
+            break;
         kva_arena_reset(arena);
         KVA_GO(score_layer(r, l, arena, err));
     }
@@ -277,6 +274,11 @@ out:
     if (step != NULL)
         kva_step_cancel(step);
     free(rows);
+    if (rc == KVA_OK && r->copy->error.code != KVA_OK) {
+        rc = r->copy->error.code;
+        if (err != NULL)
+            *err = r->copy->error;
+    }
     return rc;
 }
 

@@ -12,6 +12,7 @@
 #include "metrics/metric.h"
 #include "models/calibrate.h"
 #include "models/model.h"
+#include "models/replay.h"
 #include "runner/score.h"
 #include "tasks/task.h"
 
@@ -401,6 +402,74 @@ static void every_method_scores_and_selects(void **state)
         d.method.table = &table; /* read by those that have a profile */
         assert_true(exhaust(specs[i], decide, &d) > 3);
     }
+    kva_session_free(d.session);
+}
+
+/* A context repeated in chunks, and scored from what that left. */
+struct repeat {
+    struct kva_session *session;
+    struct kva_prompt prompt;
+    struct kva_collect want;
+};
+
+static enum kva_status repeat(void *ctx, struct kva_error *err)
+{
+    struct repeat *t = ctx;
+    struct kva_replay r = {0};
+    uint64_t scratch = 0;
+    enum kva_status rc;
+
+    KVA_GO(kva_replay_ids(tiny, NULL, &t->prompt, t->prompt.context.id,
+                          (int)t->prompt.context.n, t->want.chunk, &r, err));
+    assert_true(r.n > 1);
+    KVA_GO(kva_replay(tiny, t->session, &t->want, &r, &scratch, err));
+    assert_true(scratch > 0);
+out:
+    kva_replay_release(&r);
+    return rc;
+}
+
+static void a_context_is_repeated(void **state)
+{
+    static const char text[] = "Nothing is at last sacred but the integrity of mind.";
+    struct repeat t = {.want = {.kind = KVA_COLLECT_REPLAY, .chunk = 20, .plus = true}};
+    struct kva_session_opts opts = session_opts;
+    struct kva_error err = {0};
+
+    (void)state;
+    opts.collect = &t.want;
+    opts.n_collect = 1;
+    assert_int_equal(
+        kva_prompt_context(tiny, NULL, text, sizeof text - 1, &t.prompt, &err), KVA_OK);
+    assert_int_equal(kva_session_new(tiny, &opts, &t.session, &err), KVA_OK);
+    assert_int_equal(kva_prefill(tiny, t.session, t.prompt.context.id,
+                                 (int)t.prompt.context.n, 0, NULL, &err),
+                     KVA_OK);
+    assert_true(exhaust("kva_replay", repeat, &t) > 20);
+    kva_session_free(t.session);
+    kva_prompt_release(&t.prompt);
+}
+
+/* Statistics of queries are at hand when the scorer asks; it needs memory of its own. */
+static void statistics_are_scored(void **state)
+{
+    const struct kva_schedule oneshot = {0};
+    struct kva_session_opts opts = session_opts;
+    struct kva_collect want;
+    struct kva_error err = {0};
+    struct decide d = {0};
+    int32_t ids[TOKENS];
+
+    (void)state;
+    some_ids(ids);
+    assert_int_equal(
+        kva_method_parse("expected_attention+adakv", &oneshot, &d.method, &err), KVA_OK);
+    want = kva_method_collect(&d.method);
+    opts.collect = &want;
+    opts.n_collect = 1;
+    assert_int_equal(kva_session_new(tiny, &opts, &d.session, &err), KVA_OK);
+    assert_int_equal(kva_prefill(tiny, d.session, ids, TOKENS, 0, NULL, &err), KVA_OK);
+    assert_true(exhaust("expected_attention+adakv", decide, &d) > 10);
     kva_session_free(d.session);
 }
 
@@ -889,6 +958,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(opening_a_model),
         cmocka_unit_test(sessions_and_prompts),
         cmocka_unit_test(every_method_scores_and_selects),
+        cmocka_unit_test(a_context_is_repeated),
+        cmocka_unit_test(statistics_are_scored),
         cmocka_unit_test(filters_are_calibrated),
         cmocka_unit_test(a_profile_is_made),
         cmocka_unit_test(every_kind_of_task_makes_an_item),

@@ -128,6 +128,77 @@ static void methods(struct kva_model *m, const char *name)
     json_decref(context);
 }
 
+static struct kva_decision compactor(struct kept_run *r, double keep, uint64_t total,
+                                     uint64_t seed)
+{
+    struct kva_method m = kept_method("compactor_kp");
+    struct kva_decide_in in = {0};
+    struct kva_scores sc;
+    struct kva_decision d;
+
+    kva_session_decide_in(r->session, &in);
+    in.block_len = r->s;
+    in.keep = keep;
+    in.seed = seed;
+    OK(kva_method_score(&m, &in, &sc, NULL, err));
+    assert_int_equal(sc.nonfinite, 0);
+    OK(kva_method_select(&m, &sc, NULL, total, &d, err));
+    kva_scores_release(&sc);
+    return d;
+}
+
+/* The reference draws a new sketch at each call, so its sets cannot be compared; what two
+ * of its draws share can: with beta the share removed, the lottery grows as the budget
+ * shrinks. */
+static void two_draws_of_compactor_share_as_much_as_two_of_kvpress(void **state)
+{
+    struct kva_method m = kept_method("compactor_kp");
+    const struct kva_collect want = kva_method_collect(&m);
+    struct kva_model *model = kept_model();
+    json_t *rows, *context;
+    struct kept_run r;
+
+    (void)state;
+    if (model == NULL)
+        skip();
+    rows = oracle_rows("kept/compactor.jsonl");
+    context = kept_context_named("c180");
+    r = prefill(model, context, &want, 1);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        const json_t *theirs = json_object_get(row, "jaccard_between_two_seeds");
+        uint64_t total = (uint64_t)json_integer_value(json_object_get(row, "total"));
+        double keep = json_number_value(json_object_get(row, "keep")), mean = 0,
+               all = json_number_value(json_object_get(theirs, "mean"));
+        const int cells = r.layers * r.heads;
+        struct kva_decision a, b;
+
+        if (strcmp(json_string_value(json_object_get(row, "ctx")), "c180") != 0)
+            continue;
+        a = compactor(&r, keep, total, 1);
+        b = compactor(&r, keep, total, 2);
+        for (int c = 0; c < cells; c++) {
+            bool *ours = calloc((size_t)r.s, sizeof *ours);
+            size_t both = 0, n = a.keep.off[c + 1] - a.keep.off[c];
+
+            kept_map(&a, c, ours, r.s);
+            for (size_t j = b.keep.off[c]; j < b.keep.off[c + 1]; j++)
+                both += ours[b.keep.rank[j]];
+            mean += (double)both / (double)(2 * n - both) / cells;
+            free(ours);
+        }
+        printf("compactor keep %.2f: two draws share %.3f, two of kvpress %.3f\n", keep,
+               mean, all);
+        assert_true(fabs(mean - all) < 0.06);
+        kva_decision_release(&a);
+        kva_decision_release(&b);
+    }
+    kva_session_free(r.session);
+    json_decref(rows);
+    json_decref(context);
+    kva_model_close(model);
+}
+
 static void check(const char *name)
 {
     struct kva_model *m = kept_model();
@@ -162,6 +233,7 @@ int main(void)
         cmocka_unit_test(statistics_of_174_tokens_keep_what_kvpress_keeps),
         cmocka_unit_test(statistics_of_724_tokens_keep_what_kvpress_keeps),
         cmocka_unit_test(statistics_of_1538_tokens_keep_what_kvpress_keeps),
+        cmocka_unit_test(two_draws_of_compactor_share_as_much_as_two_of_kvpress),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
