@@ -15,7 +15,8 @@
 
 #include "kernels/cpu/cpu.h"
 
-#define UNITS 24 /* at a time: two blocks of twelve, four of six */
+#define UNITS     24 /* at a time: two blocks of twelve, four of six */
+#define MEAN_ROWS 64 /* of a window at a time, at most */
 
 static int padded(int dim)
 {
@@ -244,9 +245,13 @@ void kva_cpu_attend(struct kva_ops *ops, const struct kva_attn *a)
 /* ---- mean attention of a window
  * ---------------------------------------------------------------
  *
- * Two passes over tiles of 32 keys: first the running maximum m and sum l of every query
- * row, then the sum over rows of exp(s - m) / l. Scores are computed twice, so no score
- * array of rows x entries is needed. Sums over rows ascend. */
+ * Means: as many rows at a time as their weights fit the scratch. One pass over tiles of
+ * 32 keys leaves exp(s - m'), m' the running maximum of the row; a second adds up rows,
+ * ascending, each times exp(m' - m) / l of the tile. How many rows go at a time changes
+ * no bit.
+ *
+ * Else, and when not even one row fits, two passes that compute the scores twice: first
+ * the running maximum m and sum l of every query row, then exp(s - m) / l. */
 
 struct window {
     const struct kva_cpu_kernels *k;
@@ -324,6 +329,104 @@ static void window_pass(const struct window *t, const struct window_tiles *tl, i
     }
 }
 
+/* What one row sees of a tile, for `b` rows from tl->pos on. */
+static void tile_masks(const struct window *t, const struct window_tiles *tl, size_t at,
+                       int held, int b, uint32_t *mask)
+{
+    uint32_t live = held == 32 ? UINT32_MAX : (1u << held) - 1;
+    int32_t pos[32] = {0}, hi = INT32_MIN;
+
+    memcpy(pos, t->k_pos + at, (size_t)held * sizeof *pos);
+    for (int i = 0; i < held; i++)
+        hi = pos[i] > hi ? pos[i] : hi;
+    for (int i = 0; i < b; i++)
+        mask[i] = tl->pos[i] >= hi ? live : visible(pos, live, tl->pos[i]);
+}
+
+/* Adds the weights of `rows` rows to y[n]. Weights of a tile stand in tl->s as
+ * [rows][32], tile after tile; the maxima they refer to in `top`, [tiles][rows]. */
+static void add_rows(const struct window *t, const struct window_tiles *tl, int h,
+                     int rows, float *top, float *y)
+{
+    int dim = t->keys->dim;
+    size_t a = t->keys->off[h], n = t->keys->off[h + 1] - a;
+    uint32_t mask[MEAN_ROWS];
+    int32_t newest = tl->pos[0];
+
+    for (int u = 1; u < rows; u++)
+        newest = tl->pos[u] > newest ? tl->pos[u] : newest;
+    while (n > 0 && t->k_pos[a + n - 1] > newest) /* seen by none of these rows */
+        n--;
+    for (size_t j = 0; j < n; j += 32) {
+        int held = n - j < 32 ? (int)(n - j) : 32;
+        float *s = tl->s + j * (size_t)rows;
+
+        tile_masks(t, tl, a + j, held, rows, mask);
+        t->k->tile_k(t->keys->data + (a + j) * (size_t)dim, KVA_F32, held, dim, tl->kt,
+                     t->keys->data + (a + j + 32) * (size_t)dim);
+        t->k->product(tl->q, (size_t)dim, rows, dim, tl->kt, 16, (size_t)dim * 16, 2, s,
+                      32, 0, 16);
+        t->k->softmax_page(s, rows, t->scale, mask, tl->m, tl->l, tl->w, 0);
+        memcpy(top + j / 32 * (size_t)rows, tl->m, (size_t)rows * sizeof *top);
+    }
+    for (int u = 0; u < rows; u++)
+        tl->l[u] = tl->l[u] == 0.0f ? 0.0f : 1.0f / tl->l[u];
+    for (size_t j = 0; j < n; j += 32) {
+        int held = n - j < 32 ? (int)(n - j) : 32;
+        const float *m = top + j / 32 * (size_t)rows;
+        float sum[32] = {0};
+
+        for (int u = 0; u < rows; u++) {
+            tl->w[u] = tl->l[u];
+            if (m[u] < tl->m[u]) /* exp(-inf) = 0: nothing was visible yet */
+                tl->w[u] *= kva_expf(m[u] - tl->m[u]);
+        }
+        memcpy(sum, y + j, (size_t)held * sizeof *sum);
+        t->k->product(tl->w, 0, 1, rows, tl->s + j * (size_t)rows, 32, 16, 2, sum, 0, 1,
+                      16);
+        memcpy(y + j, sum, (size_t)held * sizeof *sum);
+    }
+}
+
+/* Means of query head a; false when the scratch does not hold the weights of a row. */
+static bool window_means(const struct window *t, int a, void *scratch)
+{
+    int h = a / t->group, dim = t->keys->dim;
+    size_t n = t->keys->off[h + 1] - t->keys->off[h], tiles = (n + 31) / 32;
+    size_t room = KVA_CPU_SCRATCH / sizeof(float) - (size_t)32 * dim;
+    size_t most = room / ((size_t)dim + 3 + 33 * tiles);
+    float *y = t->out + t->a_off[a], *top;
+    struct window_tiles tl;
+
+    if (most == 0)
+        return false;
+    most = most < MEAN_ROWS ? most : MEAN_ROWS;
+    memset(y, 0, n * sizeof *y);
+    tl.kt = scratch;
+    tl.s = tl.kt + (size_t)32 * dim;
+    tl.q = tl.s + 32 * tiles * most;
+    tl.m = tl.q + most * (size_t)dim;
+    tl.l = tl.m + most;
+    tl.w = tl.l + most;
+    top = tl.w + most;
+    for (int i = 0; i < t->nq; i += (int)most) {
+        int rows = t->nq - i < (int)most ? t->nq - i : (int)most;
+
+        tl.pos = t->q_pos + i;
+        for (int u = 0; u < rows; u++) {
+            memcpy(tl.q + (size_t)u * dim,
+                   t->q + ((size_t)(i + u) * t->heads + (size_t)a) * dim,
+                   (size_t)dim * sizeof *tl.q);
+            tl.m[u] = -INFINITY;
+            tl.l[u] = 0.0f;
+        }
+        add_rows(t, &tl, h, rows, top, y);
+    }
+    for (size_t j = 0; j < n; j++)
+        y[j] = y[j] / (float)t->nq;
+    return true;
+}
+
 static void window_item(void *ctx, int a, void *scratch)
 {
     const struct window *t = ctx;
@@ -334,6 +437,8 @@ static void window_item(void *ctx, int a, void *scratch)
     int most = (int)((KVA_CPU_SCRATCH / sizeof(float) - tile_floats(dim, 0)) /
                      ((size_t)dim + 3));
 
+    if (!t->rows && !t->max && window_means(t, a, scratch))
+        return;
     memset(y, 0, n * (t->rows ? (size_t)t->nq : 1) * sizeof *y);
     tl.kt = scratch;
     tl.s = tl.kt + (size_t)32 * dim;
