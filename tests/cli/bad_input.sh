@@ -72,6 +72,28 @@ bad_suite unknown_budget "$(with keydiff '' '{"keeep":0.5}')" "keep"
 bad_suite unknown_task "$(with keydiff ruler/niah_single_9@192)" "niah_single"
 bad_suite unknown_key "$small,\"shedules\":\"oneshot\"" "schedules" 2
 bad_suite unknown_schedule "$small,\"schedules\":\"blck:4\"" "block" 2
+# found when the suite is planned: what a method asks of its cell, and of its file
+bad_plan() { # NAME REST TEXT [CODE]
+  suite "$1" "$2"
+  refused "$1" "${4:-2}" "$3"
+}
+bad_plan unseen_question "$(with finch)" "visibility agnostic does not"
+bad_plan rotated_mask "$(with streaming_rot),\"enforce\":[\"mask\"]" "use enforce physical"
+bad_plan rotated_again "$(with streaming_rot),\"schedules\":[\"block:64\"]" "use oneshot or layerwise"
+bad_suite all_layers_one_by_one "$(with snapkv+global),\"schedules\":[\"layerwise\"]" "use oneshot"
+bad_suite repeated_after_the_cut "$(with kvzip),\"schedules\":[\"layerwise\"]" "use oneshot"
+table() { # NAME MODEL LAYERS DATA
+  printf '{"schema":"kvaudit.table/1","kind":"headkv","model":"%s","made":"","layers":%s,"kv_heads":1,"columns":1,"data":%s}' \
+    "$2" "$3" "$4" >"$T/$1.table"
+}
+table other_model 00ff 2 "[[1],[1]]"
+table other_shape any 3 "[[1],[1],[1]]"
+bad_plan no_table "$(with headkv)" "needs a file"
+bad_plan table_of_another_model "$(with headkv:profile=other_model.table)" "other_model.table: made for"
+bad_plan table_of_another_shape "$(with headkv:profile=other_shape.table)" "other_shape.table: made for 3 layers"
+echo "[]" >"$T/list.table"
+bad_plan table_is_none "$(with headkv:profile=list.table)" "list.table: no table" 3
+bad_plan table_is_absent "$(with headkv:profile=nowhere.table)" "nowhere.table" 3
 printf '{"schema":1,\n "models":["builtin:retrieval"' >"$T/cut.json"
 refused cut 2 "$T/cut.json:2:"
 "$KVAUDIT" run "$T/nowhere.json" --db "$T/good.db" >"$T/out" 2>"$T/err"
