@@ -114,6 +114,20 @@ $(B)/tests/$(1)/%: tests/$(1)/%.c $(call libs_from,$(below_$(1))) $(wildcard tes
 endef
 $(foreach m,$(MODULES) oracle oom fuzz,$(eval $(call TEST_RULE,$(m))))
 
+# the runner with lies planted in it (runner/cheats.h), for tests/cheats alone
+CHEATS := $(patsubst %.c,$(B)/cheats/%.o,$(filter-out runner/version.c,$(src_runner)))
+$(B)/cheats/%.o: DEFS := -DKVA_TEST_CHEATS
+$(B)/cheats/%.o: %.c
+	$(call say,CHEAT,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(DEFS) -MMD -MP -c -o $@ $<
+$(B)/cheats/runner/registry_models.o: configs/models.json
+$(B)/tests/cheats/%: tests/cheats/%.c $(CHEATS) $(LIBS)
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -DKVA_TEST_CHEATS -Wno-missing-prototypes $(LDFLAGS) -o $@ $< \
+	  $(CHEATS) $(LIBS) $(PKG_LIBS) -lcmocka
+
 T ?= default
 test: $(O)/kvaudit $(TEST_BINS)
 	$(Q)B=$(B) KVAUDIT=$(B)/kvaudit tests/run.sh $(T)

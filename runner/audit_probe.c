@@ -18,8 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Kept positions of every KV head. */
+/* Kept positions of every KV head. Where kept keys move to contiguous positions, these
+ * say nothing, and the hash taken before is all there is. */
 struct kept {
+    uint64_t fnv;
     size_t *off;
     int32_t *pos;
 };
@@ -37,13 +39,14 @@ static void kept_release(struct kept *k)
     memset(k, 0, sizeof *k);
 }
 
-static enum kva_status kept_of(struct kva_session *s, struct kept *k,
+static enum kva_status kept_of(const struct kva_live *live, struct kept *k,
                                struct kva_error *err)
 {
-    const struct kva_kvstore *store = kva_session_store(s);
+    const struct kva_kvstore *store = kva_session_store(live->rc.session);
     const struct kva_kvshape *shape = kva_kvstore_shape(store);
     int n = shape->layers * shape->kv_heads;
 
+    k->fnv = live->result.kept_fnv;
     k->off = kva_calloc((size_t)n + 1, sizeof *k->off);
     if (k->off == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "kept sets");
@@ -236,7 +239,7 @@ static enum kva_status compare_twins(struct probe *pr, struct kva_live *physical
     KVA_GO(compare_stores(physical->rc.session, masked->rc.session, &sets, &keys, &rel,
                           err));
     e->n++;
-    e->sets += sets;
+    e->sets += physical->result.kept_fnv != masked->result.kept_fnv;
     /* caches cut while they were read hold keys of states that differ in last bits */
     e->positions = e->positions || (once && keys);
     KVA_GO(teacher_force(u, physical, &a, &na, err));
@@ -278,6 +281,7 @@ static enum kva_status read_in_blocks(struct kva_unit_run *u, const struct kva_c
         in.seed = kva_unit_seed(u, cell);
         in.block_len = len;
         in.is_block = true;
+        in.prompt = cell->schedule.kind == KVA_CHUNKED ? at + len : n;
         if (cell->method.scorer->budget_dependent)
             in.keep = (double)total / (double)held.entries_kept;
         rc = kva_method_score(&cell->method, &in, &scores, NULL, err);
@@ -363,6 +367,8 @@ static enum kva_status compare_kept(struct probe *pr, int job, int question,
         row.changed += j < 1;
         jaccard += j;
     }
+    if (row.changed == 0 && own->fnv != other->fnv)
+        row.changed = row.heads;
     row.jaccard = jaccard / row.heads;
     memcpy(row.sample, u->samples[question].digest, 32);
     sum->heads += row.heads;
@@ -428,7 +434,7 @@ static enum kva_status try_question(struct probe *pr, int q, int variant,
             continue;
         rc = open_job(pr, job, &l, &why);
         if (rc == KVA_OK)
-            rc = kept_of(l.rc.session, &kept, &why);
+            rc = kept_of(&l, &kept, &why);
         if (rc == KVA_OK)
             rc = compare_kept(pr, i, q, &kept, VARIANT[variant], &why);
         kept_release(&kept);
@@ -472,7 +478,7 @@ static enum kva_status probe_job(struct probe *pr, int i, struct kva_error *err)
     enum kva_status rc = open_job(pr, job, &l, &why);
 
     if (rc == KVA_OK && leak_tested(cell))
-        rc = kept_of(l.rc.session, &pr->own[i], &why);
+        rc = kept_of(&l, &pr->own[i], &why);
     if (rc == KVA_OK && cell->visibility == KVA_AGNOSTIC &&
         (cell->schedule.kind == KVA_BLOCK || cell->schedule.kind == KVA_CHUNKED))
         rc = compare_blocks(pr, &l, out, &why);

@@ -5,11 +5,17 @@
  * its own copy of what stays (ruling R6). Cells that evict as they read prefill alone
  * (exec_prefill.c) and join the wave; the blind cell has no context. In a conversation
  * the cache is decided once, with its first question. */
+#include "runner/cheats.h"
 #include "runner/exec_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static bool masks(const struct kva_cell *cell)
+{
+    return cell->enforce == KVA_MASK || KVA_CHEATS(KVA_CHEAT_MASK);
+}
 
 struct kva_session_opts kva_cell_opts(const struct kva_unit_run *u,
                                       const struct kva_cell *cell, size_t cap, int window,
@@ -17,8 +23,7 @@ struct kva_session_opts kva_cell_opts(const struct kva_unit_run *u,
 {
     *want = kva_method_collect(&cell->method);
     return (struct kva_session_opts){.kv = u->unit->kv,
-                                     .mode = cell->enforce == KVA_MASK ? KVA_KV_MASK
-                                                                       : KVA_KV_PHYSICAL,
+                                     .mode = masks(cell) ? KVA_KV_MASK : KVA_KV_PHYSICAL,
                                      .page_cap = cap,
                                      .q_window = window,
                                      .collect = want,
@@ -117,14 +122,15 @@ static enum kva_status cut_from(struct kva_unit_state *st, struct kva_base *b,
     enum kva_status rc = KVA_OK;
 
     if (!dense) {
-        KVA_GO(kva_base_decide(u, b, cell, l->rc.budget_total, &d, &cost, err));
+        if (KVA_CHEATS(KVA_CHEAT_HOLD))
+            decided += decided / 4;
+        KVA_GO(kva_base_decide(u, b, cell, decided, &d, &cost, err));
         decided = d.total;
     }
     l->rc.protect = d.protect;
     dense = dense || d.nothing_to_do;
     o = kva_cell_opts(
-        u, cell,
-        cut_cap(u, l, dense || cell->enforce == KVA_MASK ? NULL : &d.keep, b->n, extra),
+        u, cell, cut_cap(u, l, dense || masks(cell) ? NULL : &d.keep, b->n, extra),
         cell->schedule.decode > 0 ? own_window(cell) + gold_rows(l) : 0, &want);
     if (cell->schedule.decode == 0)
         o.n_collect = 0;
@@ -270,8 +276,9 @@ enum kva_status kva_live_open(struct kva_unit_state *st, struct kva_live *l,
 {
     struct kva_unit_run *u = &st->u;
     const struct kva_cell *cell = l->rc.cell;
-    int q = l->job->question,
-        seen = kva_seen_question(u, u->questions, q, cell->visibility);
+    enum kva_visibility sees =
+        KVA_CHEATS(KVA_CHEAT_QUESTION) ? KVA_AWARE : cell->visibility;
+    int q = l->job->question, seen = kva_seen_question(u, u->questions, q, sees);
     struct kva_base *b = &st->base;
     int all = l->rc.n_ids;
 
@@ -286,8 +293,8 @@ enum kva_status kva_live_open(struct kva_unit_state *st, struct kva_live *l,
         goto decided;
     }
     KVA_TRY(kva_base_open(st, err));
-    if (cell->visibility != KVA_AGNOSTIC) {
-        b = cell->visibility == KVA_AWARE ? &st->aware : &st->full;
+    if (sees != KVA_AGNOSTIC) {
+        b = sees == KVA_AWARE ? &st->aware : &st->full;
         KVA_TRY(kva_base_seen(st, q, b, seen, err));
     }
     KVA_TRY(cut_from(st, b, l, l->rc.n_ids, err));

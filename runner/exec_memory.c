@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runner/cheats.h"
 #include "runner/exec_internal.h"
 
 size_t kva_page_cap(const struct kva_model_info *info, const struct kva_keep *keep,
@@ -28,7 +29,7 @@ int kva_extra_tokens(const struct kva_cell *cell, int n_ids, int n_gold, int max
 {
     /* masks hold on, unions may */
     bool frees = cell->schedule.decode > 0 && cell->enforce != KVA_MASK &&
-                 cell->enforce != KVA_UNION;
+                 cell->enforce != KVA_UNION && !KVA_CHEATS(KVA_CHEAT_GROW);
     int answer = frees ? cell->schedule.decode + 1 : max_new;
 
     if (answer > max_new)

@@ -7,13 +7,15 @@
  *                of oneshot, at a peak of one full layer beside what stays
  *
  * All evictions of a block happen after the whole model has read it. */
+#include "runner/cheats.h"
 #include "runner/exec_internal.h"
 
 #include <stdlib.h>
 
 bool kva_prefills_own(const struct kva_cell *cell)
 {
-    return cell->method.scorer != NULL && cell->schedule.kind != KVA_ONESHOT;
+    return cell->method.scorer != NULL && cell->schedule.kind != KVA_ONESHOT &&
+           !KVA_CHEATS(KVA_CHEAT_DENSE);
 }
 
 static enum kva_status cut_block(struct kva_session *s, struct kva_own *own,
