@@ -18,30 +18,35 @@ static bool audited(const struct kva_suite_cell *c)
            c->budget.kind != KVA_BUDGET_DENSE;
 }
 
-/* The method with its allocator replaced by `uniform`; NULL: it is uniform already. Files
- * are named in the text as written only, so it is the text that is cut. */
-static enum kva_status uniform_text(const struct kva_suite_cell *c, struct kva_arena *a,
-                                    char **out, struct kva_error *err)
+struct twin {
+    char *uniform; /* the method with the allocator `uniform`; NULL: none of its own */
+    bool rotates;  /* kept keys move, which a masked cache cannot do */
+};
+
+/* A method with a file has no uniform twin: its specification does not name the path. */
+static enum kva_status twin_of(const struct kva_suite_cell *c, struct kva_arena *a,
+                               struct twin *out, struct kva_error *err)
 {
     struct kva_schedule schedule;
     struct kva_method m;
     enum kva_status rc;
 
-    *out = NULL;
+    memset(out, 0, sizeof *out);
     KVA_TRY(kva_schedule_parse(c->schedule, &schedule, err));
     KVA_TRY(kva_method_parse(c->method_text, &schedule, &m, err));
     rc = KVA_OK;
+    out->rotates = kva_method_rotates(&m);
     if (m.scorer != NULL && strcmp(m.allocator->name, "uniform") != 0 &&
         m.file[0] == '\0') {
-        *out = kva_arena_strdup(a, m.wrapped_spec);
-        rc = *out == NULL ? KVA_FAIL(err, KVA_ENOMEM, "arms") : KVA_OK;
+        out->uniform = kva_arena_strdup(a, m.wrapped_spec);
+        rc = out->uniform == NULL ? KVA_FAIL(err, KVA_ENOMEM, "arms") : KVA_OK;
     }
     kva_method_release(&m);
     return rc;
 }
 
 static bool make_arm(const struct kva_suite_cell *from, enum kva_arm_kind kind,
-                     char *uniform, struct kva_suite_cell *out)
+                     const struct twin *twin, struct kva_suite_cell *out)
 {
     *out = *from;
     out->arm = kind;
@@ -49,9 +54,11 @@ static bool make_arm(const struct kva_suite_cell *from, enum kva_arm_kind kind,
     if (!kva_enforce_find(kva_arm_enforce(kind), &out->enforce))
         return false;
     if (kind == KVA_ARM_UNIFORM) {
-        out->method_text = out->method_id = uniform;
-        return uniform != NULL;
+        out->method_text = out->method_id = twin->uniform;
+        return twin->uniform != NULL;
     }
+    if (kind == KVA_ARM_MASK && twin->rotates)
+        return false;
     if (kind == KVA_ARM_AWARE) {
         out->visibility = KVA_AWARE;
         return from->visibility == KVA_AGNOSTIC;
@@ -70,14 +77,14 @@ enum kva_status kva_audit_arms(struct kva_suite *s, int *n_audited, struct kva_e
         return KVA_FAIL(err, KVA_ENOMEM, "arms of %d cells", s->n_cells);
     memcpy(cells, s->cells, (size_t)n * sizeof *cells);
     for (int i = 0; i < s->n_cells; i++) {
-        char *uniform;
+        struct twin twin;
 
         if (!audited(&s->cells[i]))
             continue;
         (*n_audited)++;
-        KVA_TRY(uniform_text(&s->cells[i], &s->arena, &uniform, err));
+        KVA_TRY(twin_of(&s->cells[i], &s->arena, &twin, err));
         for (int k = KVA_ARM_AUDITED + 1; k < KVA_ARM_KINDS; k++)
-            n += make_arm(&s->cells[i], (enum kva_arm_kind)k, uniform, &cells[n]);
+            n += make_arm(&s->cells[i], (enum kva_arm_kind)k, &twin, &cells[n]);
     }
     s->cells = cells;
     s->n_cells = n;

@@ -608,6 +608,8 @@ static void why_nothing(const struct judge *j, const struct group *g,
         snprintf(out, 160, "enforcement '%s' is not built yet", kva_arm_enforce(kind));
         return;
     }
+    if (arm_of(j, g->cell[0], kind) < 0)
+        snprintf(out, 160, "the method cannot be held so");
     for (int i = 0; i < g->n; i++) {
         int at, n = outcomes_of(j, arm_of(j, g->cell[i], kind), &at);
 
@@ -645,7 +647,10 @@ static enum kva_status judge_row(struct judge *j, const struct group *g,
         if (cell >= 0)
             judge_bytes(j, g->cell[i], cell, &s, r->claim);
     }
-    if (r->claim[KVA_CLAIM_PEAK].verdict == KVA_NOT_CLAIMED)
+    if (kind == KVA_ARM_PADDED || kind == KVA_ARM_UNION)
+        r->claim[KVA_CLAIM_PEAK] =
+            kva_claim_note(KVA_NOT_CLAIMED, "measured for its bytes, not timed");
+    else if (r->claim[KVA_CLAIM_PEAK].verdict == KVA_NOT_CLAIMED)
         r->claim[KVA_CLAIM_PEAK] =
             kva_claim_note(KVA_UNTESTED, "no row that ran alone: set \"perf\"");
     within = s.live <= s.nominal * (1 + 1e-9);
