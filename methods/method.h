@@ -127,8 +127,9 @@ struct kva_lend {
     enum kva_status (*project_norm)(void *ctx, int layer, const struct kva_rows *v,
                                     int norm, const size_t *a_off, float *out,
                                     struct kva_error *err);
-    /* Means of the rotation over positions from .. from + count - 1, pairs (m, m + half):
-     * c[half], s[half]; returns half (rotated dimensions / 2). */
+    /* Means of the rotation, as the model scales it, over positions from .. from + count
+     * - 1, pairs (m, m + half): c[half], s[half]; returns half (rotated dimensions / 2).
+     */
     int (*rope_mean)(void *ctx, int layer, int32_t from, int count, double *c, double *s);
     /* Rotates row j (dim floats, head h of `rows`) by delta[off[h] + j] positions. */
     void (*rotate)(void *ctx, int layer, struct kva_rows *rows, const int32_t *delta);

@@ -2,7 +2,7 @@
 /* lend.c - what a model lends to a decision: its output projection and its rotation.
  *
  *     project_norm  || W_O^a v_j ||_1 or _2,   W_O^a = columns a*dv .. a*dv+dv-1 of W_O
- *     rope_mean     1/n sum_t cos(t f_m), 1/n sum_t sin(t f_m)
+ *     rope_mean     1/n sum_t mscale cos(t f_m), 1/n sum_t mscale sin(t f_m)
  *     rotate        key j turned by delta_j positions
  *
  * The slices of W_O come from the backend's own products with unit vectors, so that they
@@ -232,8 +232,8 @@ static int rope_mean(void *ctx, int layer, int32_t from, int count, double *c, d
             c[i] += cos(angle);
             s[i] += sin(angle);
         }
-        c[i] /= count;
-        s[i] /= count;
+        c[i] *= (double)l->mscale / count;
+        s[i] *= (double)l->mscale / count;
     }
     return half;
 }

@@ -309,10 +309,15 @@ static void window_pass(const struct window *t, const struct window_tiles *tl, i
             memcpy(sum, y + j, (size_t)held * sizeof *sum);
         for (int u = 0; u < units; u += UNITS) {
             int b = units - u < UNITS ? units - u : UNITS;
+            uint32_t any = 0;
 
-            for (int i = 0; i < b; i++)
+            for (int i = 0; i < b; i++) {
                 mask[i] =
                     tl->pos[u + i] >= hi ? live : visible(pos, live, tl->pos[u + i]);
+                any |= mask[i];
+            }
+            if (!any && !t->rows) /* none of these rows sees any of these keys */
+                continue;
             t->k->product(tl->q + (size_t)u * dim, (size_t)dim, b, dim, tl->kt, 16,
                           (size_t)dim * 16, 2, tl->s, 32, 0, 16);
             if (y && t->rows)
