@@ -134,8 +134,9 @@ void kva_kvstore_bytes(const struct kva_kvstore *store, struct kva_kv_bytes *byt
 uint64_t kva_kv_alloc_for(const struct kva_kvshape *shape, uint64_t entries_per_head,
                           int page);
 
-/* What the entries would take in a cache laid out otherwise (kvstore_layout.c): counted in
- * live, alloc and peak bytes from now on. A fresh store is not padded and has one copy. */
+/* What the entries would take in a cache laid out otherwise (kvstore_layout.c): counted
+ * in live, alloc and peak bytes from now on. A fresh store is not padded and has one
+ * copy. */
 struct kva_kv_layout {
     bool padded; /* every KV head of a layer counts the pages of its longest */
     int copies;  /* of every page: the query heads of a KV head */

@@ -245,7 +245,8 @@ enum kva_status kva_session_replace(struct kva_session *s, const struct kva_keep
 /* Moves every entry to its rank: keys are turned to the new positions 0, 1, 2, ..., and
  * the next token stands behind the longest KV head, whatever was seen (methods.md 8.5).
  * The query window turns along. To be called after an eviction by a method that rotates
- * (kva_method_rotates). KVA_EINVALID in mask mode. A cache of f16 rounds each key anew. */
+ * (kva_method_rotates). KVA_EINVALID in mask mode. A cache of f16 rounds each key anew.
+ */
 enum kva_status kva_session_rerotate(struct kva_session *s, struct kva_error *err);
 /* Rows fed from now on count (true, the default) or do not (gold rows) in the sums. */
 void kva_session_collecting(struct kva_session *s, bool on);
