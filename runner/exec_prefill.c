@@ -50,8 +50,10 @@ static enum kva_status by_blocks(struct kva_unit_run *u, struct kva_session *s,
                                  struct kva_row *last, struct kva_error *err)
 {
     const struct kva_cell *cell = in->cell;
-    struct kva_own own = {
-        .method = &cell->method, .seed = kva_unit_seed(u, cell), .is_block = true, .united = cell->enforce == KVA_UNION};
+    struct kva_own own = {.method = &cell->method,
+                          .seed = kva_unit_seed(u, cell),
+                          .is_block = true,
+                          .united = cell->enforce == KVA_UNION};
 
     for (int at = 0; at < in->n; at += cell->schedule.block) {
         int len = in->n - at < cell->schedule.block ? in->n - at : cell->schedule.block;

@@ -14,15 +14,9 @@
 #include "models/model.h"
 #include "tasks/task.h"
 
-/* PADDED, UNION, QHEAD: physical, in the layout of published caches; never ranked (R10) */
-enum kva_enforce {
-    KVA_DENSE,
-    KVA_PHYSICAL,
-    KVA_MASK,
-    KVA_PADDED,
-    KVA_UNION,
-    KVA_QHEAD
-};
+/* PADDED, UNION, QHEAD: physical, in the layout of published caches; never ranked (R10)
+ */
+enum kva_enforce { KVA_DENSE, KVA_PHYSICAL, KVA_MASK, KVA_PADDED, KVA_UNION, KVA_QHEAD };
 enum kva_visibility { KVA_AGNOSTIC, KVA_AWARE, KVA_FULL };
 const char *kva_enforce_name(enum kva_enforce e);
 bool kva_enforce_find(const char *name, enum kva_enforce *e); /* false: not built */

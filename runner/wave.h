@@ -69,7 +69,7 @@ struct kva_own {
     int32_t prompt; /* as in kva_decide_in */
     int32_t seen;   /* 0: what the session says; else inside a step */
     int layer0, layer1;
-    bool united; /* every KV head keeps what any of its layer does (enforce union) */
+    bool united;      /* every KV head keeps what any of its layer does (enforce union) */
     uint64_t scratch; /* out: the largest so far */
 };
 /* What to keep. KVA_ENONFINITE when a score is no finite number. */
