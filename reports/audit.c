@@ -202,6 +202,7 @@ enum {
     B_VERDICT,
     B_SCORE,
     B_NATS,
+    B_PUBLISHED,
     B_COLS
 };
 static const struct kva_col BYTES[B_COLS] = {
@@ -223,6 +224,8 @@ static const struct kva_col BYTES[B_COLS] = {
     {"k1", "K1", "", KVA_COL_TEXT, 0, false, 1, false, "verdict on the bytes"},
     {"score", "score", "%", KVA_COL_PERCENT, 1, false, 1, false, "mean over samples"},
     {"nats", "nats", "", KVA_COL_REAL, 3, false, 6, false, "answer nats"},
+    {"published", "published as", "", KVA_COL_TEXT, 0, false, 7, false,
+     "what the published code of the method holds"},
 };
 
 static void bytes_table(struct kva_report *r, const struct kva_data *d,
@@ -231,7 +234,7 @@ static void bytes_table(struct kva_report *r, const struct kva_data *d,
     static const char *const facts[] = {"share.live",     "share.held", "bytes.nominal",
                                         "bytes.held",     "bytes.meta", "bytes.packed",
                                         "entries.masked", "bytes.peak", NULL,
-                                        "score",          "nats"};
+                                        "score",          "nats",       NULL};
     struct kva_tab *t = kva_tab_add(r, "audit-bytes", KVA_VIEW_AUDIT, BYTES, B_COLS);
     struct audited a;
 
@@ -249,6 +252,9 @@ static void bytes_table(struct kva_report *r, const struct kva_data *d,
         for (int k = 0; k < B_COLS - A_NAMES; k++)
             if (facts[k])
                 row->cell[A_NAMES + k] = number(&a, facts[k]);
+        if (find(&a, "published") && find(&a, "published")->note)
+            row->cell[B_PUBLISHED] =
+                kva_val_text(kva_report_clean(&r->arena, find(&a, "published")->note));
         if (find(&a, "K1"))
             row->cell[B_VERDICT] =
                 kva_val_text(kva_report_clean(&r->arena, find(&a, "K1")->verdict));

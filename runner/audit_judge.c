@@ -187,6 +187,11 @@ static struct kva_claim_result peak_of(const struct judge *j, const struct kva_c
     if (c->schedule.kind == KVA_ONESHOT) {
         if (full == NULL || !full->has_alone)
             return kva_claim_note(KVA_UNTESTED, "no dense row that ran alone");
+        /* a prompt that is read again to be scored is held again; what that took stands
+         * in the scratch beside what every cell needs */
+        if (kva_method_collect(&c->method).kind == KVA_COLLECT_REPLAY)
+            peak +=
+                fmax(0, (double)(m->scratch_peak_bytes - full->alone.scratch_peak_bytes));
         /* its answer may be longer than the full cache's */
         claimed = (double)full->alone.kv_peak_bytes +
                   (o->n_gen > full->n_gen ? o->n_gen - full->n_gen : 0) * kvheads * entry;

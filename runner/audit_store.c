@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runner/audit.h"
@@ -36,6 +37,17 @@ static enum kva_status put_claim(struct kva_db *db, int64_t run, int64_t cell,
                           row, sizeof row / sizeof *row, NULL, err);
 }
 
+/* How the published code of the method holds its cache: the allocator says it where it
+ * shapes the cache, else the wrapper, else the scorer. */
+static const char *published(const struct kva_method *m)
+{
+    if (strcmp(m->allocator->name, "uniform") != 0)
+        return m->allocator->storage;
+    if (m->wrapper != NULL)
+        return m->wrapper->storage;
+    return m->scorer->storage;
+}
+
 static enum kva_status put_row(struct kva_db *db, int64_t run, const struct kva_plan *p,
                                const struct kva_audit_row *r, struct kva_error *err)
 {
@@ -55,6 +67,11 @@ static enum kva_status put_row(struct kva_db *db, int64_t run, const struct kva_
         KVA_TRY(put_claim(db, run, c->cell_id, r, c->method.spec, r->fact[k].name, "-",
                           &v, err));
     }
+    snprintf(none.note, sizeof none.note, "%s",
+             published(&c->method) != NULL ? published(&c->method) : "");
+    KVA_TRY(
+        put_claim(db, run, c->cell_id, r, c->method.spec, "published", "-", &none, err));
+    none.note[0] = '\0';
     return put_claim(db, run, c->cell_id, r, c->method.spec, "headline",
                      kva_finding_text(r->headline), &none, err);
 }

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* test_audit.c - what `report audit` makes of stored verdicts. */
+#include "tests/reports/tables.h"
+
+static struct kva_data_claim claim(int cell, const char *impl, const char *id,
+                                   const char *verdict, const char *reason, double value,
+                                   const char *note)
+{
+    return (struct kva_data_claim){.cell = cell,
+                                   .method = S("m1"),
+                                   .impl = S(impl),
+                                   .claim = S(id),
+                                   .verdict = S(verdict),
+                                   .reason = S(reason),
+                                   .note = S(note),
+                                   .value = value,
+                                   .threshold = (double)NAN,
+                                   .lo = (double)NAN,
+                                   .hi = (double)NAN};
+}
+
+/* One cell, masked and physical, in the order of loading. */
+static struct kva_report *audited(struct world *w, const char *view)
+{
+    static struct kva_data_claim rows[16];
+    int n = 0;
+
+    add_cell(w, 0, "dense", 1, "dense", "1111");
+    add_cell(w, 0, "m1", 0.25, "physical", "1100");
+    rows[n++] = claim(1, "mask", "K1", "REFUTED", "MASK_ONLY", 4, "4.00x nominal");
+    rows[n++] = claim(1, "mask", "K4", "UNDECIDED", NULL, 0.02, "8 pairs, 400 would");
+    rows[n++] = claim(1, "mask", "bytes.held", "-", NULL, 102400, NULL);
+    rows[n++] = claim(1, "mask", "headline", "REFUTED", NULL, (double)NAN, NULL);
+    rows[n++] = claim(1, "padded", "K1", "UNTESTED", NULL, (double)NAN, "not built");
+    rows[n++] = claim(1, "padded", "K2", "UNTESTED", NULL, (double)NAN, "not built");
+    rows[n++] = claim(1, "physical", "K1", "UPHELD-C", "PAD_WASTE", 1.28, "in pages");
+    rows[n++] = claim(1, "physical", "K4", "UNDECIDED", NULL, 0.02, "8 pairs, 400 would");
+    rows[n++] = claim(1, "physical", "bytes.held", "-", NULL, 32768, NULL);
+    rows[n++] = claim(1, "physical", "nats.uniformity", "-", NULL, -0.5, NULL);
+    rows[n - 1].lo = -0.75;
+    rows[n - 1].hi = -0.25;
+    rows[n++] = claim(1, "physical", "score.storage", "-", NULL, 0, NULL);
+    w->d.claims = rows;
+    w->d.n_claims = n;
+    return built(w, view);
+}
+
+static void every_implementation_is_a_row_of_verdicts(void **state)
+{
+    struct world *w = world_new(1, 4);
+    struct kva_report *r = audited(w, "audit");
+    const struct kva_tab *t = tab(r, "audit");
+
+    (void)state;
+    assert_non_null(t);
+    assert_int_equal(t->n_row, 3);
+    assert_string_equal(word(t, 0, "K1"), "REFUTED");
+    assert_string_equal(word(t, 0, "reason"), "MASK_ONLY");
+    assert_string_equal(word(t, 0, "verdict"), "REFUTED");
+    assert_string_equal(word(t, 2, "K1"), "UPHELD-C");
+    assert_string_equal(word(t, 2, "enforce"), "physical");
+    kva_report_free(r);
+    free(w);
+}
+
+static void reasons_are_told_once_and_open_questions_always(void **state)
+{
+    struct world *w = world_new(1, 4);
+    struct kva_report *r = audited(w, "audit");
+    const struct kva_tab *t = tab(r, "audit");
+    int open = 0, untested = 0;
+
+    (void)state;
+    assert_true(noted(t, "K1 REFUTED MASK_ONLY"));
+    for (int i = 0; i < t->n_note; i++) {
+        open += strstr(t->note[i], "400 would") != NULL;
+        untested += strstr(t->note[i], "not built") != NULL;
+    }
+    assert_int_equal(open, 2);
+    assert_int_equal(untested, 1);
+    kva_report_free(r);
+    free(w);
+}
+
+static void nats_are_not_multiplied_by_a_hundred(void **state)
+{
+    struct world *w = world_new(1, 4);
+    struct kva_report *r = audited(w, "audit");
+    char *text = rendered(r, kva_report_text);
+
+    (void)state;
+    assert_int_equal(tab(r, "audit-bytes")->n_row, 2);
+    NEAR(number(tab(r, "audit-bytes"), 1, "held_bytes"), 32768, 0);
+    assert_non_null(strstr(text, "-0.500 [-0.750, -0.250]"));
+    free(text);
+    kva_report_free(r);
+    free(w);
+}
+
+static void without_an_audit_there_is_no_table(void **state)
+{
+    struct world *w = world_new(1, 4);
+    struct kva_report *r;
+
+    (void)state;
+    add_cell(w, 0, "dense", 1, "dense", "1111");
+    add_cell(w, 0, "m1", 0.25, "physical", "1100");
+    r = built(w, "audit");
+    assert_null(tab(r, "audit"));
+    kva_report_free(r);
+    free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_implementation_is_a_row_of_verdicts),
+        cmocka_unit_test(reasons_are_told_once_and_open_questions_always),
+        cmocka_unit_test(nats_are_not_multiplied_by_a_hundred),
+        cmocka_unit_test(without_an_audit_there_is_no_table),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
