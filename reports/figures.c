@@ -379,6 +379,7 @@ enum kva_status kva_figures_build(struct kva_report *r, const struct kva_data *d
     for (int i = 0; i < r->n_board; i++)
         if (!r->board[i].single && r->board[i].n_method)
             kva_figure_memory(r, &r->board[i]);
+    kva_figure_audit(r, d, c);
     if (r->nomem)
         return KVA_FAIL(err, KVA_ENOMEM, "report: figures: out of memory");
     return KVA_OK;

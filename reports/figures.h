@@ -63,6 +63,8 @@ unsigned kva_ink_on(unsigned rgb);
 
 void kva_figure_retention(struct kva_report *r, const struct kva_board *b);
 void kva_figure_memory(struct kva_report *r, const struct kva_board *b);
+void kva_figure_audit(struct kva_report *r, const struct kva_data *d,
+                      const struct kva_cells *c);
 void kva_figure_grid(struct kva_report *r, const struct kva_data *d,
                      const struct kva_cells *c);
 void kva_figure_survival(struct kva_report *r, const struct kva_data *d,

@@ -176,7 +176,8 @@ enum kva_figure_kind {
     KVA_FIG_DEPTH,
     KVA_FIG_MEMORY,
     KVA_FIG_SURVIVAL,
-    KVA_FIG_HEADS
+    KVA_FIG_HEADS,
+    KVA_FIG_AUDIT
 };
 struct kva_figure {
     enum kva_figure_kind kind;
