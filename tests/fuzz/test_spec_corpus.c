@@ -80,7 +80,8 @@ static bool try_schedule(const char *s)
         fuzz_refusal(s, rc, &err);
         return false;
     }
-    assert_true(a.kind == KVA_BLOCK ? a.block >= 1 : a.block == 0);
+    assert_true(a.kind == KVA_BLOCK || a.kind == KVA_CHUNKED ? a.block >= 1
+                                                             : a.block == 0);
     assert_true(a.decode >= 0);
     kva_schedule_text(&a, text);
     assert_int_equal(kva_schedule_parse(text, &b, &err), KVA_OK);
