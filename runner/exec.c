@@ -182,18 +182,25 @@ static enum kva_status alone_once(struct kva_unit_state *st, const struct kva_jo
 }
 
 /* The first job of a unit runs once unrecorded: it would pay for page faults of weights,
- * activations and kernel scratch, in time and in the resident set. */
+ * activations and kernel scratch, in time and in the resident set. So does the first of a
+ * method that the model lends projections to, which it makes then and keeps. */
 static enum kva_status run_alone(struct kva_unit_state *st, struct kva_error *err)
 {
     const struct kva_unit *un = st->u.unit;
+    const struct kva_method *lent = NULL;
     bool warm = false;
 
     for (int i = 0; i < un->n_jobs; i++) {
+        const struct kva_method *m = &st->u.plan->cells[un->jobs[i].cell].method;
+        bool lends = (kva_method_needs(m, &(int){0}) & KVA_NEEDS_LEND) != 0;
+
         if (!un->jobs[i].perf)
             continue;
-        if (!warm)
+        if (!warm ||
+            (lends && (lent == NULL || strcmp(lent->wrapped_spec, m->wrapped_spec) != 0)))
             KVA_TRY(alone_once(st, &un->jobs[i], false, err));
         warm = true;
+        lent = lends ? m : lent;
         KVA_TRY(alone_once(st, &un->jobs[i], true, err));
     }
     return KVA_OK;
