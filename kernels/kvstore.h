@@ -12,7 +12,9 @@
  * tokens seen, never entries held.
  *
  * Modes: PHYSICAL frees evicted entries. MASK keeps them and clears a bit; kernels skip
- * them. Mask mode exists for audits only and reports dense bytes.
+ * them. Mask mode exists for audits only and reports dense bytes. It also stands for
+ * published caches that overwrite evicted keys by fake ones (enforcement `fakekey` of the
+ * runner): all is held, and the weights of the overwritten entries underflow to 0.
  *
  * Not thread-safe; one session owns one store. `KVA_EBUDGET` and `KVA_EINVALID` leave the
  * store unchanged. Freed slots are refilled with NaN in debug builds (-DKVA_POISON). */

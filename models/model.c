@@ -269,6 +269,16 @@ float kva_model_score_scale(const struct kva_model *m)
     return m->arch.score_scale;
 }
 
+float kva_model_attn_softcap(const struct kva_model *m)
+{
+    float most = 0;
+
+    for (int l = 0; l < m->arch.layers; l++)
+        most =
+            m->arch.layer[l].attn_softcap > most ? m->arch.layer[l].attn_softcap : most;
+    return most;
+}
+
 enum kva_status kva_model_sha256(struct kva_model *m, uint8_t out[32],
                                  struct kva_error *err)
 {

@@ -163,6 +163,8 @@ const struct kva_tokenizer *
 kva_model_tokenizer(const struct kva_model *m); /* pristine state */
 const struct kva_chat *kva_model_chat(const struct kva_model *m);
 float kva_model_score_scale(const struct kva_model *m);
+/* Largest soft-cap of attention logits over the layers; 0: no layer has one. */
+float kva_model_attn_softcap(const struct kva_model *m);
 /* The SHA-256 of the file is computed at the first call (98 MB: 0.3 s), then remembered.
  */
 enum kva_status kva_model_sha256(struct kva_model *m, uint8_t out[32],

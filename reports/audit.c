@@ -71,7 +71,7 @@ static struct kva_row *named_row(struct kva_report *r, struct kva_tab *t,
     row->cell[A_METHOD].title = kva_report_clean(&r->arena, cell->method);
     row->cell[A_KEEP] = kva_val_text(keep);
     row->cell[A_IMPL] = kva_val_text(kva_report_clean(&r->arena, a->row->impl));
-    row->group = t->n_row > 1 && strcmp(a->row->impl, "mask") == 0;
+    row->group = t->n_row > 1 && a->row > d->claims && a->row[-1].cell != a->row->cell;
     return row;
 }
 

@@ -470,6 +470,8 @@ static const char *class_words(const struct kva_board *b)
         return "physical";
     if (strcmp(b->enforce, "mask") == 0)
         return "masked (simulation: memory not reduced)";
+    if (strcmp(b->enforce, "fakekey") == 0)
+        return "masked by fake keys (simulation: memory not reduced)";
     return NULL;
 }
 

@@ -88,9 +88,9 @@ void kva_figure_audit(struct kva_report *r, const struct kva_data *d,
         n > 0 ? n - 1 : 0, 1.06 * most, tics.data ? tics.data : "", f->id);
     f->caption =
         "Pages in use and bookkeeping after the last decision on the prompt, over "
-        "the bytes the budget names: mask as published code holds it, physical as "
-        "held here, padded as a rectangular tensor would, union as one list per "
-        "layer would.";
+        "the bytes the budget names: mask and fakekey as published code holds it, "
+        "physical as held here, padded as a rectangular tensor would, union as one list "
+        "per layer would, qhead with a copy for every query head.";
     body.failed |= tics.failed;
     kva_buf_release(&tics);
     (void)kva_figure_close(r, f, &tsv, &body);

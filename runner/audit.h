@@ -20,6 +20,8 @@ enum kva_arm_kind {
     KVA_ARM_UNIFORM, /* A3 the same scorer, every KV head its equal share */
     KVA_ARM_PADDED,  /* A4 a tensor as wide as the longest KV head of a layer */
     KVA_ARM_UNION,   /* A5 every KV head of a layer holds what any of them holds */
+    KVA_ARM_QHEAD,   /* A5 too: every query head has a copy */
+    KVA_ARM_FAKEKEY, /* A1 too: nothing freed, evicted keys overwritten */
     KVA_ARM_AWARE,   /* A6 the same method, having seen the question */
     KVA_ARM_KINDS
 };

@@ -6,8 +6,9 @@
 
 const char *kva_arm_enforce(enum kva_arm_kind kind)
 {
-    static const char *const names[KVA_ARM_KINDS] = {"physical", "mask",  "physical",
-                                                     "padded",   "union", "physical"};
+    static const char *const names[KVA_ARM_KINDS] = {"physical", "mask",    "physical",
+                                                     "padded",   "union",   "qhead",
+                                                     "fakekey",  "physical"};
 
     return names[kind];
 }
@@ -57,7 +58,7 @@ static bool make_arm(const struct kva_suite_cell *from, enum kva_arm_kind kind,
         out->method_text = out->method_id = twin->uniform;
         return twin->uniform != NULL;
     }
-    if (kind == KVA_ARM_MASK && twin->rotates)
+    if (kva_enforce_hides(out->enforce) && twin->rotates)
         return false;
     if (kind == KVA_ARM_AWARE) {
         out->visibility = KVA_AWARE;

@@ -167,6 +167,26 @@ struct kva_claim_result kva_claim_equal(const struct kva_claim_equal *e)
     return r;
 }
 
+double kva_fakekey_leak(const double *score, const double *value, const uint8_t *gone,
+                        int n, double cap, double *exact)
+{
+    double most = cap > 0 ? -cap : (double)-INFINITY, live = 0, sum = 0, fake = 0,
+           hidden = 0;
+
+    for (int i = 0; i < n; i++)
+        if (!gone[i])
+            most = fmax(most, score[i]);
+    for (int i = 0; i < n; i++) {
+        double w = !gone[i] ? exp(score[i] - most) : cap > 0 ? exp(-cap - most) : 0;
+
+        *(gone[i] ? &fake : &live) += w;
+        *(gone[i] ? &hidden : &sum) += w * value[i];
+    }
+    if (exact != NULL)
+        *exact = sum / live;
+    return (sum + hidden) / (live + fake) - sum / live;
+}
+
 /* ---- K4
  * ------------------------------------------------------------------------------ */
 

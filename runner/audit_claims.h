@@ -86,6 +86,15 @@ struct kva_claim_equal {
  * where the two best are further apart than twice that. */
 struct kva_claim_result kva_claim_equal(const struct kva_claim_equal *e);
 
+/* What published masks by fake keys let through (kernels.md 7): attention over n scores
+ * and scalar values, entry i evicted where gone[i] != 0. `cap` is the model's soft-cap:
+ * the logit of a fake key is -cap, and the values it should hide keep a weight; cap 0: no
+ * soft-cap, the logit is as good as -inf and the weight 0. Scores are those after the
+ * soft-cap. Result: the output under fake keys minus the exact one, which goes to *exact
+ * (NULL allowed). NaN when nothing stays. */
+double kva_fakekey_leak(const double *score, const double *value, const uint8_t *gone,
+                        int n, double cap, double *exact);
+
 /* ---- K4 ---- */
 /* Paired scores of one task's samples under the arms of analysis.md 6.3:
  *   a  masked, as published          c  uniform, at the nominal bytes

@@ -150,15 +150,24 @@ static double state_bytes(const struct kva_db_memory *m, int kvheads)
     return state > 0 ? state : 0;
 }
 
-static struct kva_claim_bytes bytes_of(const struct kva_db_memory *m, int kvheads)
+/* Of one entry, however many copies of it a layout counts. */
+static double entry_bytes(const struct kva_cell *c, const struct kva_data_model *m)
+{
+    bool wide = c->kv == KVA_F32 || strcmp(c->numerics, "ref") == 0;
+
+    return (double)(m->d_k + m->d_v) * (wide ? 4 : 2);
+}
+
+static struct kva_claim_bytes bytes_of(const struct kva_db_memory *m, double entry,
+                                       int kvheads)
 {
     return (struct kva_claim_bytes){.nominal = (double)m->kv_budget_bytes,
                                     .dense = (double)m->kv_dense_bytes,
                                     .held = (double)m->kv_alloc_bytes,
                                     .meta = (double)m->kv_meta_bytes,
-                                    .kept = (double)m->entries_kept,
+                                    .kept = (double)m->kv_live_bytes / entry,
                                     .masked = (double)m->entries_masked,
-                                    .row = row_bytes(m),
+                                    .row = entry,
                                     .state = state_bytes(m, kvheads),
                                     .kvheads = kvheads};
 }
@@ -236,16 +245,16 @@ static void judge_bytes(const struct judge *j, int base, int cell, struct sums *
         const struct kva_data_outcome *o = &j->data->outcomes[i];
         const struct kva_data_model *m = &j->data->models[j->data->cells[o->cell].model];
         int kvheads = m->n_layer * m->n_kv_head;
+        double entry = entry_bytes(c, m);
         struct kva_claim_bytes b;
         struct kva_claim_result r;
 
         if (strcmp(o->status, "ok") != 0 || !o->has_memory)
             continue;
-        b = bytes_of(&o->memory, kvheads);
+        b = bytes_of(&o->memory, entry, kvheads);
         r = kva_claim_bytes(&b);
         kva_claim_worse(&claim[KVA_CLAIM_BYTES], &r);
-        r = kva_claim_ratio((double)o->memory.kv_live_bytes /
-                                (double)o->memory.kv_dense_bytes,
+        r = kva_claim_ratio((double)o->memory.entries_kept * entry / b.dense,
                             nominal_share(c, &o->memory));
         kva_claim_worse(&claim[KVA_CLAIM_RATIO], &r);
         if (o->has_alone) {
@@ -324,7 +333,8 @@ static struct kva_claim_result equal_of(const struct judge *j, const struct grou
         int other = arm_of(j, g->cell[i], kind);
 
         count_pairs(j, g->cell[i], other, &stored);
-        if (kind == KVA_ARM_MASK && c != NULL) {
+        /* fake keys are held by the masked store that was probed */
+        if ((kind == KVA_ARM_MASK || kind == KVA_ARM_FAKEKEY) && c != NULL) {
             add_probe(&probed, &c->equal);
             failed = c->failed[0] != '\0' ? c->failed : failed;
         }
@@ -406,8 +416,10 @@ static enum kva_status make_pairs(const struct judge *j, const int arm[4], bool 
     return KVA_OK;
 }
 
-static enum kva_status split_of(const struct judge *j, const struct group *g, bool nats,
-                                bool within, struct kva_difference out[KVA_SPLITS],
+/* masked: the arm that holds as published, MASK or FAKEKEY. */
+static enum kva_status split_of(const struct judge *j, const struct group *g,
+                                enum kva_arm_kind masked, bool nats, bool within,
+                                struct kva_difference out[KVA_SPLITS],
                                 struct kva_error *err)
 {
     struct kva_split_task *t = kva_calloc((size_t)g->n, sizeof *t);
@@ -422,7 +434,7 @@ static enum kva_status split_of(const struct judge *j, const struct group *g, bo
     }
     for (int i = 0; i < g->n; i++) {
         const struct kva_cell *c = &j->plan->cells[g->cell[i]];
-        int arm[4] = {arm_of(j, g->cell[i], KVA_ARM_MASK), g->cell[i],
+        int arm[4] = {arm_of(j, g->cell[i], masked), g->cell[i],
                       arm_of(j, g->cell[i], KVA_ARM_UNIFORM), within ? g->cell[i] : -1};
 
         t[used].name = j->plan->tasks[c->task].suite->id;
@@ -580,8 +592,9 @@ static enum kva_status judge_scores(const struct judge *j, const struct group *g
     static const char *const nats[] = {"nats.total", "nats.storage", "nats.overshoot",
                                        "nats.uniformity", "nats.claim"};
     struct kva_difference d[KVA_SPLITS], m;
+    enum kva_arm_kind masked = r->arm == KVA_ARM_AUDITED ? KVA_ARM_MASK : r->arm;
 
-    KVA_TRY(split_of(j, g, false, within, d, err));
+    KVA_TRY(split_of(j, g, masked, false, within, d, err));
     r->claim[KVA_CLAIM_SCORE] = kva_claim_score(&d[KVA_SPLIT_CLAIM], identical);
     if (r->arm != KVA_ARM_AUDITED)
         return KVA_OK;
@@ -593,7 +606,7 @@ static enum kva_status judge_scores(const struct judge *j, const struct group *g
         d[KVA_SPLIT_TOTAL].ci.ok = d[KVA_SPLIT_TOTAL].ci.ok && !identical;
     }
     split_facts(r, d, points);
-    KVA_TRY(split_of(j, g, true, within, d, err));
+    KVA_TRY(split_of(j, g, masked, true, within, d, err));
     split_facts(r, d, nats);
     KVA_TRY(margin_of(j, g, false, &m, err));
     fact(r, "margin_qa.score", m.mean, &m.ci, "pairs = ", m.n);
@@ -652,7 +665,7 @@ static enum kva_status judge_row(struct judge *j, const struct group *g,
         if (cell >= 0)
             judge_bytes(j, g->cell[i], cell, &s, r->claim);
     }
-    if (kind == KVA_ARM_PADDED || kind == KVA_ARM_UNION)
+    if (kind != KVA_ARM_AUDITED && kind != KVA_ARM_MASK)
         r->claim[KVA_CLAIM_PEAK] =
             kva_claim_note(KVA_NOT_CLAIMED, "measured for its bytes, not timed");
     else if (r->claim[KVA_CLAIM_PEAK].verdict == KVA_NOT_CLAIMED)
@@ -665,7 +678,7 @@ static enum kva_status judge_row(struct judge *j, const struct group *g,
     if (kind == KVA_ARM_UNION && sets > 0)
         r->claim[KVA_CLAIM_EQUAL] =
             kva_claim_note(KVA_NOT_CLAIMED, "holds other sets on purpose");
-    if (kind == KVA_ARM_AUDITED || kind == KVA_ARM_MASK)
+    if (kind == KVA_ARM_AUDITED || kind == KVA_ARM_MASK || kind == KVA_ARM_FAKEKEY)
         KVA_TRY(judge_scores(
             j, g, r, within,
             within && sets == 0 && r->claim[KVA_CLAIM_EQUAL].verdict == KVA_UPHELD, err));
@@ -713,7 +726,8 @@ enum kva_status kva_audit_judge(const struct kva_plan *plan, const struct kva_da
                                 struct kva_error *err)
 {
     static const enum kva_arm_kind shown[] = {KVA_ARM_AUDITED, KVA_ARM_MASK,
-                                              KVA_ARM_PADDED, KVA_ARM_UNION};
+                                              KVA_ARM_FAKEKEY, KVA_ARM_PADDED,
+                                              KVA_ARM_UNION,   KVA_ARM_QHEAD};
     enum { SHOWN = sizeof shown / sizeof *shown };
     struct judge j = {.plan = plan, .data = data, .probes = probes, .a = a};
     struct group g = {0};

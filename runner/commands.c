@@ -60,8 +60,9 @@ static const struct kva_command COMMANDS[] = {
     {"audit", "SUITE",
      "decide what each method claims: bytes, ratio, equal answers, leaks",
      "Adds to every method of the suite the arms of an audit: the same method masked as "
-     "published, under equal shares, padded, as a union of heads, and having seen the "
-     "question. Measures what the database lacks of them, probes logits and kept sets on "
+     "published, by bits and by fake keys, under equal shares, padded, as a union of "
+     "heads, with a copy for every query head, and having seen the question. Measures "
+     "what the database lacks of them, probes logits and kept sets on "
      "a few samples, and judges the claims K1 to K8: UPHELD, UPHELD-C (on a condition), "
      "REFUTED (with a reason code), UNDECIDED (with the number of samples that would "
      "decide), UNTESTED, N/A.\n\n"

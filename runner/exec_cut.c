@@ -14,7 +14,7 @@
 
 static bool masks(const struct kva_cell *cell)
 {
-    return cell->enforce == KVA_MASK || KVA_CHEATS(KVA_CHEAT_MASK);
+    return kva_enforce_hides(cell->enforce) || KVA_CHEATS(KVA_CHEAT_MASK);
 }
 
 struct kva_session_opts kva_cell_opts(const struct kva_unit_run *u,

@@ -28,7 +28,7 @@ size_t kva_page_cap(const struct kva_model_info *info, const struct kva_keep *ke
 int kva_extra_tokens(const struct kva_cell *cell, int n_ids, int n_gold, int max_new)
 {
     /* masks hold on, unions may */
-    bool frees = cell->schedule.decode > 0 && cell->enforce != KVA_MASK &&
+    bool frees = cell->schedule.decode > 0 && !kva_enforce_hides(cell->enforce) &&
                  cell->enforce != KVA_UNION && !KVA_CHEATS(KVA_CHEAT_GROW);
     int answer = frees ? cell->schedule.decode + 1 : max_new;
 
@@ -75,7 +75,7 @@ size_t kva_moving_cap(const struct kva_unit_run *u, const struct kva_cell *cell,
     size_t cap, read, whole = kva_page_cap(u->info, NULL, n, extra);
     int layer = (n + KVA_PAGE - 1) / KVA_PAGE;
 
-    if (cell->enforce == KVA_MASK || cell->enforce == KVA_UNION ||
+    if (kva_enforce_hides(cell->enforce) || cell->enforce == KVA_UNION ||
         (cell->method.wrapper != NULL && cell->method.wrapper->resize != NULL))
         return whole;
     cap = split_cap(u, cell, total, extra);

@@ -192,7 +192,7 @@ static enum kva_status check_rotation(const struct kva_plan *p, const struct kva
     const struct kva_task_info *info = kva_task_info(p->tasks[c->task].task);
     const char *why = NULL;
 
-    if (c->enforce == KVA_MASK)
+    if (kva_enforce_hides(c->enforce))
         why = "a masked cache cannot do; use enforce physical";
     else if (c->schedule.decode > 0 || c->schedule.kind == KVA_BLOCK ||
              c->schedule.kind == KVA_CHUNKED)
@@ -246,6 +246,12 @@ static enum kva_status make_cells(struct kva_plan *p, struct kva_error *err)
         const struct kva_model *m = any_model(&p->models[from->model]);
         bool is_new;
 
+        rc = kva_enforce_check(from->enforce, kva_model_attn_softcap(m), err);
+        if (rc != KVA_OK && from->arm != 0) {
+            rc = KVA_OK; /* an arm that this model cannot have */
+            continue;
+        }
+        KVA_GO(rc);
         c->model = from->model;
         c->method_id = from->method_id;
         c->budget = from->budget;

@@ -14,12 +14,36 @@
 #include "models/model.h"
 #include "tasks/task.h"
 
-/* PADDED, UNION, QHEAD: physical, in the layout of published caches; never ranked (R10)
- */
-enum kva_enforce { KVA_DENSE, KVA_PHYSICAL, KVA_MASK, KVA_PADDED, KVA_UNION, KVA_QHEAD };
+/* Only DENSE and PHYSICAL rank (R10).
+ *   MASK                   nothing is freed, evicted entries are skipped
+ *   FAKEKEY                nothing is freed, the keys of evicted entries are overwritten
+ *                          (kernels.md 7). The published fake key is -1e5 Y / |Y|^2 with
+ *                          q.Y > 0 for the queries asked. Where logits have no soft-cap
+ *                          and the Y found puts that logit 104 or more below the largest,
+ *                          its weight underflows to exactly 0 in f32: the same sums as
+ *                          MASK. So the store masks, under this name, and holds the
+ *                          mask's bytes; the search for Y, which can fail or fall short,
+ *                          is not emulated. Under a soft-cap c the logit is -c and the
+ *                          value leaks (kva_fakekey_leak): refused.
+ *   PADDED, UNION, QHEAD   physical, in the layout of published caches */
+enum kva_enforce {
+    KVA_DENSE,
+    KVA_PHYSICAL,
+    KVA_MASK,
+    KVA_FAKEKEY,
+    KVA_PADDED,
+    KVA_UNION,
+    KVA_QHEAD
+};
 enum kva_visibility { KVA_AGNOSTIC, KVA_AWARE, KVA_FULL };
 const char *kva_enforce_name(enum kva_enforce e);
 bool kva_enforce_find(const char *name, enum kva_enforce *e); /* false: not built */
+/* The store holds every entry and hides what is evicted: MASK, FAKEKEY. */
+bool kva_enforce_hides(enum kva_enforce e);
+/* KVA_EUNSUPPORTED when a model cannot be held so; softcap: of its attention logits, 0:
+ * none (kva_model_attn_softcap). */
+enum kva_status kva_enforce_check(enum kva_enforce e, float softcap,
+                                  struct kva_error *err);
 const char *kva_visibility_name(enum kva_visibility v);
 
 /* ---- suite: what the file says, nothing opened yet

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const ENFORCE[] = {"dense",  "physical", "mask",
+static const char *const ENFORCE[] = {"dense",  "physical", "mask", "fakekey",
                                       "padded", "union",    "qhead"};
 
 const char *kva_enforce_name(enum kva_enforce e)
@@ -28,6 +28,23 @@ bool kva_enforce_find(const char *name, enum kva_enforce *e)
             return true;
         }
     return false;
+}
+
+bool kva_enforce_hides(enum kva_enforce e)
+{
+    return e == KVA_MASK || e == KVA_FAKEKEY;
+}
+
+enum kva_status kva_enforce_check(enum kva_enforce e, float softcap,
+                                  struct kva_error *err)
+{
+    if (e != KVA_FAKEKEY || softcap == 0)
+        return KVA_OK;
+    return KVA_FAIL(err, KVA_EUNSUPPORTED,
+                    "enforce fakekey: the model caps attention logits at %g, so an "
+                    "overwritten key keeps a weight and its value leaks, which a mask "
+                    "does not show; use enforce mask",
+                    (double)softcap);
 }
 
 const char *kva_visibility_name(enum kva_visibility v)
@@ -581,9 +598,8 @@ static void read_top(struct sx *x)
         "tasks",  "budgets", "matrix",    "exclude",  "include",    "overrides",
         "dense",  "blind",   "schedules", "enforce",  "visibility", "numerics",
         "kv",     "perf",    "data",      NULL};
-    static const char *const enforce[] = {"physical", "mask",  "padded",
+    static const char *const enforce[] = {"physical", "mask",  "fakekey", "padded",
                                           "union",    "qhead", NULL};
-    static const char *const enforce_later[] = {"fakekey", NULL};
     static const char *const visibility[] = {"agnostic", "aware", "full", NULL};
     static const char *const numerics[] = {"f32", "ref", NULL};
     static const char *const numerics_later[] = {"bf16x3", "bf16", NULL};
@@ -600,7 +616,7 @@ static void read_top(struct sx *x)
     x->dense = kva_sx_flag(x, x->root, "", "dense", true);
     x->blind = kva_sx_flag(x, x->root, "", "blind", true);
     x->schedules = read_axis(x, "schedules", "oneshot", NULL, none);
-    x->enforce = read_axis(x, "enforce", "physical", enforce, enforce_later);
+    x->enforce = read_axis(x, "enforce", "physical", enforce, none);
     x->visibility = read_axis(x, "visibility", "agnostic", visibility, none);
     x->numerics = read_axis(x, "numerics", "f32", numerics, numerics_later);
     x->kv = read_axis(x, "kv", "f16", kv, none);

@@ -19,6 +19,21 @@ done
 if command -v sqlite3 >/dev/null; then
   is every_masked_row_freed_nothing "$(sql "SELECT DISTINCT verdict, reason FROM an_claim
     WHERE $latest AND impl = 'mask' AND claim = 'K1'")" "REFUTED|MASK_ONLY"
+  is fake_keys_free_nothing_either "$(sql "SELECT DISTINCT verdict, reason FROM an_claim
+    WHERE $latest AND impl = 'fakekey' AND claim = 'K1'")" "REFUTED|MASK_ONLY"
+  is fake_keys_are_judged_like_masks "$(sql "SELECT count(*) FROM an_claim m JOIN an_claim f
+    USING(run_id, cell_id, claim) WHERE $latest AND m.impl = 'mask' AND f.impl = 'fakekey'
+    AND claim IN ('K1', 'K2', 'K3', 'K4', 'K8') AND m.verdict = f.verdict
+    AND m.value IS f.value")" 30
+  is fake_keys_say_what_masks_say "$(sql "SELECT count(*), sum(a.gen_sha256 IS NOT b.gen_sha256
+    OR a.kept_fnv <> b.kept_fnv OR a.score <> b.score) FROM outcome a JOIN cell m USING(cell_id)
+    JOIN cell f ON f.task_id = m.task_id AND f.method_id = m.method_id AND f.budget = m.budget
+    JOIN outcome b ON b.cell_id = f.cell_id AND b.sample_id = a.sample_id AND b.rep = a.rep
+    WHERE m.enforce = 'mask' AND f.enforce = 'fakekey'")" "36|0"
+  is copies_for_query_heads_are_over "$(sql "SELECT DISTINCT verdict, reason FROM an_claim
+    WHERE $latest AND impl = 'qhead' AND claim = 'K1'")" "REFUTED|BYTES_OVER"
+  is copies_keep_the_share_and_the_answers "$(sql "SELECT DISTINCT verdict FROM an_claim
+    WHERE $latest AND impl = 'qhead' AND claim IN ('K2', 'K3')")" UPHELD
   is masked_and_physical_say_the_same "$(sql "SELECT DISTINCT verdict FROM an_claim
     WHERE $latest AND impl IN ('mask', 'physical') AND claim = 'K3'")" UPHELD
   is no_question_was_seen "$(sql "SELECT DISTINCT verdict FROM an_claim

@@ -106,6 +106,7 @@ static void masked_rows_have_a_table_of_their_own_and_no_rank(void **state)
 
     (void)state;
     add_cell(w, 0, "a", 0.5, "mask", A20);
+    add_cell(w, 0, "a", 0.5, "fakekey", A20);
     add_cell(w, 0, "a", 0.5, "physical", H20);
     add_cell(w, 0, "b", 0.5, "physical", N20);
     add_cell(w, 0, "dense", 1, "dense", A20);
@@ -120,6 +121,11 @@ static void masked_rows_have_a_table_of_their_own_and_no_rank(void **state)
     assert_int_equal(arm(m, "a", 0.5)->badge, KVA_BADGE_MASKED);
     assert_int_equal(arm(p, "a", 0.5)->badge, KVA_BADGE_PHYSICAL);
     assert_non_null(strstr(m->title, "memory not reduced"));
+    m = mean_board(r, "fakekey");
+    assert_non_null(m);
+    assert_int_equal(m->n_method, 1);
+    assert_int_equal(arm(m, "a", 0.5)->rank, 0);
+    assert_non_null(strstr(m->title, "fake keys (simulation: memory not reduced)"));
     kva_report_free(r);
     free(w);
 }

@@ -139,6 +139,25 @@ static void a_sum_skips_masked_entries_without_a_trace(void **state)
     near((double)back, -0.11500000953674316, 1e-17);
 }
 
+static void a_fake_key_leaks_under_a_soft_cap_only(void **state)
+{
+    /* kernels.md 7: entry 0 of three is evicted */
+    static const double score[] = {1, 2, 3}, value[] = {1, 2, 3};
+    static const uint8_t gone[] = {1, 0, 0}, none[] = {0, 0, 0}, all[] = {1, 1, 1};
+    double exact = 0, leak = kva_fakekey_leak(score, value, gone, 3, 5, &exact);
+
+    (void)state;
+    near(exact, 2.731059, 5e-7);
+    near(exact + leak, 2.730634, 5e-7);
+    assert_true(kva_fakekey_leak(score, value, gone, 3, 0, &exact) == 0);
+    near(exact, 2.731059, 5e-7);
+    assert_true(kva_fakekey_leak(score, value, none, 3, 5, NULL) == 0);
+    assert_true(isnan(kva_fakekey_leak(score, value, all, 3, 5, NULL)));
+    /* a wider cap hides more; that of Gemma 2 leaks under the last bit of a float */
+    assert_true(fabs(kva_fakekey_leak(score, value, gone, 3, 6, NULL)) < -leak);
+    near(kva_fakekey_leak(score, value, gone, 3, 50, NULL), 0, 1e-20);
+}
+
 static void leaks_are_counted_by_kv_head(void **state)
 {
     /* M2: the two best of six under two questions */
@@ -275,6 +294,7 @@ int main(void)
         cmocka_unit_test(a_share_may_drift_by_one_point),
         cmocka_unit_test(masked_and_physical_answers_must_agree),
         cmocka_unit_test(a_sum_skips_masked_entries_without_a_trace),
+        cmocka_unit_test(a_fake_key_leaks_under_a_soft_cap_only),
         cmocka_unit_test(leaks_are_counted_by_kv_head),
         cmocka_unit_test(peaks_and_growth_have_their_tolerance),
         cmocka_unit_test(the_headline_is_the_worst),

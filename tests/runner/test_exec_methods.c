@@ -434,6 +434,36 @@ static void padded_and_repeated_caches_answer_alike_and_hold_more(void **state)
         }
 }
 
+static void overwritten_keys_say_and_hold_what_a_mask_does(void **state)
+{
+    const uint64_t heads = (uint64_t)(info->layers * info->kv_heads);
+    static const char *const some[] = {"knorm+adakv", "snapkv:window=8", "random+global"};
+
+    (void)state;
+    assert_true(kva_model_attn_softcap(model) == 0); /* else it would be refused */
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < N_SCHEDULES; j++) {
+            struct kva_cell cell;
+            struct trace mask, fake;
+
+            if (!parses(some[i], schedules[j], &cell))
+                continue;
+            cell.budget = (struct kva_budget){KVA_BUDGET_TOKENS, 20};
+            cell.enforce = KVA_MASK;
+            mask = run(&cell, PROMPT, 20 * heads);
+            cell.enforce = KVA_FAKEKEY;
+            fake = run(&cell, PROMPT, 20 * heads);
+            same(&mask, &fake); /* tokens and every bit of the nats among it */
+            assert_memory_equal(&mask.gold_sum, &fake.gold_sum, sizeof(double));
+            assert_true(fake.masked > 0 && fake.masked == mask.masked);
+            assert_int_equal(fake.held, mask.held);
+            assert_int_equal(fake.alloc, mask.alloc);
+            assert_int_equal(fake.peak, mask.peak);
+            assert_true(fake.held + fake.masked >= PROMPT * heads); /* nothing freed */
+            kva_method_release(&cell.method);
+        }
+}
+
 /* ---- every length, every budget ---- */
 
 static void check_decision(const struct kva_method *m, const struct kva_decision *d,
@@ -535,6 +565,7 @@ int main(void)
         cmocka_unit_test(masked_and_evicted_caches_agree_for_all_methods_and_schedules),
         cmocka_unit_test(layerwise_keeps_the_sets_of_oneshot_at_a_lower_peak),
         cmocka_unit_test(padded_and_repeated_caches_answer_alike_and_hold_more),
+        cmocka_unit_test(overwritten_keys_say_and_hold_what_a_mask_does),
         cmocka_unit_test(every_length_and_budget_leaves_one_to_n_entries),
     };
 

@@ -533,6 +533,22 @@ static void a_missing_model_file_is_named_with_the_command_that_brings_it(void *
     kva_buf_release(&report);
 }
 
+static void fake_keys_are_refused_under_a_soft_cap(void **state)
+{
+    struct kva_error err = {0};
+    enum kva_enforce e = KVA_DENSE;
+
+    (void)state;
+    assert_true(kva_enforce_find("fakekey", &e) && e == KVA_FAKEKEY);
+    assert_string_equal(kva_enforce_name(e), "fakekey");
+    assert_true(kva_enforce_hides(e) && kva_enforce_hides(KVA_MASK));
+    assert_false(kva_enforce_hides(KVA_QHEAD) || kva_enforce_hides(KVA_PHYSICAL));
+    assert_int_equal(kva_enforce_check(e, 0, &err), KVA_OK);
+    assert_int_equal(kva_enforce_check(KVA_MASK, 50, &err), KVA_OK);
+    assert_int_equal(kva_enforce_check(e, 50, &err), KVA_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "caps attention logits at 50"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -547,6 +563,7 @@ int main(void)
         cmocka_unit_test(timing_alone_is_asked_for_until_it_is_there),
         cmocka_unit_test(writing_twice_finds_the_same_rows),
         cmocka_unit_test(the_dry_run_counts_and_estimates),
+        cmocka_unit_test(fake_keys_are_refused_under_a_soft_cap),
         cmocka_unit_test(a_missing_model_file_is_named_with_the_command_that_brings_it),
     };
 
