@@ -179,7 +179,9 @@ static enum kva_status open_own(struct kva_unit_state *st, struct kva_live *l,
     if (ids == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "%d token ids", n);
     memcpy(ids, u->prompt.context.id, u->prompt.context.n * sizeof *ids);
-    memcpy(ids + u->prompt.context.n, u->questions[q].ids.id, (size_t)nq * sizeof *ids);
+    if (nq > 0)
+        memcpy(ids + u->prompt.context.n, u->questions[q].ids.id,
+               (size_t)nq * sizeof *ids);
     in.total = l->rc.budget_total = kva_cell_total(u, cell, n);
     o = kva_cell_opts(u, cell,
                       kva_moving_cap(u, cell, in.total, n, extra_tokens(l, l->rc.n_ids)),
