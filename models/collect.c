@@ -26,6 +26,7 @@ struct sums {
 struct kva_collector {
     struct kva_model *m;
     struct kva_collect want;
+    int32_t added; /* behind the last query that is in the sums for good */
     /* COLUMNS, CHUNKS, REPLAY */
     struct sums *head; /* [layers * kv_heads] rank order */
     int rows;          /* capacity of a tile */
@@ -290,6 +291,7 @@ static enum kva_status end_tile(struct kva_collector *c, const struct kva_kvstor
                                 int layer, struct kva_error *err)
 {
     const int heads = c->m->arch.kv_heads;
+    int32_t last;
     float **to;
     enum kva_status rc;
 
@@ -301,6 +303,8 @@ static enum kva_status end_tile(struct kva_collector *c, const struct kva_kvstor
         return KVA_FAIL(err, KVA_ENOMEM, "sums of %d KV heads", heads);
     for (int h = 0; h < heads; h++)
         to[h] = c->head[layer * heads + h].x;
+    last = c->tile_pos[(size_t)layer * (size_t)c->rows + (size_t)c->tile_n[layer] - 1];
+    c->added = last >= c->added ? last + 1 : c->added;
     rc = add_tile(c, store, layer, to, err);
     c->tile_n[layer] = 0;
     free(to);
@@ -330,6 +334,7 @@ static void add_queries(struct kva_collector *c, int layer, const float *raw,
                            n - skip, a->heads, a->head_dim, c->sum + at * d,
                            c->square + at * d * d);
     c->count[layer] += n - skip;
+    c->added = n > skip && pos[n - 1] >= c->added ? pos[n - 1] + 1 : c->added;
 }
 
 enum kva_status kva_collector_rows(struct kva_collector *c,
@@ -415,6 +420,11 @@ enum kva_status kva_collector_settle(struct kva_collector *c,
     return c->want.kind == KVA_COLLECT_QUERIES ? KVA_OK : flush(c, store, err);
 }
 
+int32_t kva_collector_added(const struct kva_collector *c)
+{
+    return c->added;
+}
+
 void kva_collector_rewind(struct kva_collector *c, const struct kva_kvstore *store,
                           int32_t pos)
 {
@@ -442,6 +452,7 @@ enum kva_status kva_collector_copy(struct kva_collector *to,
     const struct kva_arch *a = &to->m->arch;
     size_t layers = (size_t)a->layers, heads = (size_t)a->heads, d = (size_t)a->head_dim;
 
+    to->added = from->added;
     if (to->want.kind == KVA_COLLECT_QUERIES) {
         memcpy(to->sum, from->sum, layers * heads * d * sizeof *to->sum);
         memcpy(to->square, from->square, layers * heads * d * d * sizeof *to->square);

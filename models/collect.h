@@ -37,7 +37,11 @@ enum kva_status kva_collector_drop(struct kva_collector *c,
 enum kva_status kva_collector_settle(struct kva_collector *c,
                                      const struct kva_kvstore *store,
                                      struct kva_error *err);
-/* The store was rewound to `pos`: newest entries are gone, queries from there on too. */
+/* Position behind the last query whose weights cannot be taken back: sums of an ended
+ * tile, statistics of queries. */
+int32_t kva_collector_added(const struct kva_collector *c);
+/* The store was rewound to `pos`, not below kva_collector_added: newest entries are gone,
+ * queries from there on too. */
 void kva_collector_rewind(struct kva_collector *c, const struct kva_kvstore *store,
                           int32_t pos);
 /* Sums of what `keep` lists (NULL: everything) of a collector of the same want. */

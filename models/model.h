@@ -234,7 +234,8 @@ void kva_session_free(struct kva_session *s);
 struct kva_kvstore *kva_session_store(struct kva_session *s);
 int32_t
 kva_session_seen(const struct kva_session *s); /* tokens processed = next position */
-/* Back to `seen` tokens: entries and queries at later positions go. */
+/* Back to `seen` tokens: entries and queries at later positions go. KVA_EINVALID when
+ * sums over the prompt hold later queries for good (a full tile, a decision). */
 enum kva_status kva_session_rewind(struct kva_session *s, int32_t seen,
                                    struct kva_error *err);
 /* Evicts in the store and in whatever follows its entries: use these, not the store's

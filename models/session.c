@@ -212,6 +212,12 @@ enum kva_status kva_session_rewind(struct kva_session *s, int32_t seen,
                         s->seen);
     if (seen == s->seen)
         return KVA_OK;
+    for (int i = 0; i < s->n_collect; i++)
+        if (seen < kva_collector_added(s->collect[i]))
+            return KVA_FAIL(err, KVA_EINVALID,
+                            "cannot rewind to %d tokens: the sums over the prompt hold "
+                            "queries up to %d",
+                            seen, kva_collector_added(s->collect[i]));
     KVA_TRY(kva_kvstore_rewind(s->store, seen, err));
     drop_queries(s, seen);
     for (int i = 0; i < s->n_collect; i++)

@@ -334,6 +334,8 @@ static void sums_follow_their_entries_through_evictions_and_copies(void **state)
     const struct kva_collect wants[] = {COLUMNS, RESTART};
     struct kva_decide_in in = {0}, in2 = {0};
     float *before = calloc((size_t)N * (size_t)m->arch.kv_heads, sizeof *before);
+    struct kva_session *again = NULL;
+    struct kva_error why = {0};
     const float *after;
     int k = (200 + 2) / 3;
 
@@ -372,6 +374,21 @@ static void sums_follow_their_entries_through_evictions_and_copies(void **state)
     kva_session_collecting(s, true);
     assert_memory_equal(in.side(in.side_ctx, &COLUMNS, 1), before,
                         (size_t)((k + 40) * m->arch.kv_heads) * sizeof *before);
+    /* nor do rows of an open tile that did count; those of an ended one cannot go back */
+    OK(kva_session_fork(
+        s, NULL,
+        &(struct kva_session_opts){
+            .kv = KVA_F32, .page_cap = 16384, .collect = wants, .n_collect = 1},
+        &again, err));
+    feed(m, again, ids + 240, 10, 10, NULL);
+    OK(kva_session_rewind(again, 240, err));
+    memset(&in2, 0, sizeof in2);
+    kva_session_decide_in(again, &in2);
+    assert_memory_equal(in2.side(in2.side_ctx, &COLUMNS, 1), before,
+                        (size_t)((k + 40) * m->arch.kv_heads) * sizeof *before);
+    feed(m, again, ids + 240, 30, 30, NULL);
+    assert_int_equal(kva_session_rewind(again, 250, &why), KVA_EINVALID);
+    kva_session_free(again);
     free(before);
     kva_keep_release(&keep);
     kva_session_free(copy);
