@@ -293,6 +293,7 @@ struct kva_data_cell {
 };
 struct kva_data_outcome {
     int cell, sample, rep;
+    int run; /* index of the run that measured it */
     int64_t outcome_id;
     int db;
     char *status, *stop, *error;
@@ -342,8 +343,18 @@ struct kva_data_run {
         *compiler;
     char *argv_json; /* the command that ran it, a JSON list of strings */
     int64_t started_ms, ended_ms;
-    int git_dirty;
+    char *backend; /* "cpu", "cuda" */
+    int git_dirty, shard_i, shard_n;
     uint8_t config_sha256[32];
+    uint8_t perf_digest[32]; /* of what may change speed: times compare only when equal */
+};
+/* One timed repetition (perf_rep). phase: "ttft", "decode" (ns for `work` tokens),
+ * "evict" (scores and eviction), "total" (prompt to last token); of the yardsticks
+ * "calib_gemm" and "calib_copy". ord: place in the sitting, over both arms. */
+struct kva_data_perf {
+    int cell, run, rep, ord;
+    char *phase;
+    int64_t ns, work;
 };
 struct kva_data {
     struct kva_data_model *models;
@@ -364,6 +375,8 @@ struct kva_data {
     int n_claims; /* sorted by cell, impl, claim */
     struct kva_data_run *runs;
     int n_runs;
+    struct kva_data_perf *perfs;
+    int n_perfs; /* sorted by cell, phase, run, rep */
     struct kva_arena arena;
 };
 enum kva_status kva_data_load(struct kva_db *const *dbs, int n, struct kva_data *out,

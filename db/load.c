@@ -48,13 +48,14 @@ static const struct {
      kva_load_cell},
     {"SELECT "
      "uuid,status,label,config_json,started_ms,ended_ms,git_commit,git_dirty,cpu_model,"
-     "cflags,compiler,config_sha256,argv_json FROM run JOIN env USING(env_id)",
+     "cflags,compiler,config_sha256,argv_json,run_id,backend,shard_i,shard_n,perf_digest "
+     "FROM run JOIN env USING(env_id)",
      kva_load_run},
     {"SELECT count(*) FROM outcome", kva_load_count},
     {"SELECT "
      "outcome_id,cell_id,sample_id,rep,status,score,n_ctx,n_question,n_gen,n_cut,kept_"
      "fnv,"
-     "stop,gen_sha256,error FROM outcome ORDER BY outcome_id",
+     "stop,gen_sha256,error,run_id FROM outcome ORDER BY outcome_id",
      kva_load_outcome},
     {"SELECT outcome_id,value FROM score WHERE metric='gold_nll' ORDER BY "
      "outcome_id,version",
@@ -80,6 +81,7 @@ static const struct {
      "FROM an_claim a WHERE run_id=(SELECT max(run_id) FROM an_claim b WHERE "
      "b.cell_id=a.cell_id)",
      kva_load_claim},
+    {"SELECT cell_id,run_id,phase,rep,ord,ns,work FROM perf_rep", kva_load_perf},
 };
 
 static enum kva_status load_one(struct kva_loader *ld, struct kva_db *db, int index)
@@ -89,7 +91,7 @@ static enum kva_status load_one(struct kva_loader *ld, struct kva_db *db, int in
 
     ld->db = db;
     ld->db_index = index;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < L_KINDS; i++)
         kva_map_init(&ld->local[i]);
     if (own)
         KVA_GO(kva_db_run(db, KVA_DB_BEGIN_READ, NULL, 0, NULL, NULL, ld->err));
@@ -100,7 +102,7 @@ static enum kva_status load_one(struct kva_loader *ld, struct kva_db *db, int in
     if (own)
         (void)kva_db_run(db, KVA_DB_ROLLBACK, NULL, 0, NULL, NULL, NULL);
 out:
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < L_KINDS; i++)
         kva_map_release(&ld->local[i]);
     return rc;
 }
@@ -204,6 +206,18 @@ static int cmp_second(const void *x, const void *y, void *ctx)
     a += *(const int *)x;
     BY_NUMBER(a->cell, b->cell);
     BY_TEXT(a->metric, b->metric);
+    return 0;
+}
+
+static int cmp_perf(const void *x, const void *y, void *ctx)
+{
+    const struct kva_data_perf *a = ctx, *b = a + *(const int *)y;
+
+    a += *(const int *)x;
+    BY_NUMBER(a->cell, b->cell);
+    BY_TEXT(a->phase, b->phase);
+    BY_NUMBER(a->run, b->run);
+    BY_NUMBER(a->rep, b->rep);
     return 0;
 }
 
@@ -321,10 +335,37 @@ static enum kva_status finish_cells(struct kva_loader *ld, const int *cell)
     return KVA_OK;
 }
 
+static enum kva_status finish_perfs(struct kva_loader *ld, const int *cell,
+                                    const int *run)
+{
+    struct kva_data *d = ld->d;
+
+    for (int i = 0; i < ld->perfs.n; i++) {
+        struct kva_data_perf *p = AT(ld->perfs, struct kva_data_perf, i);
+
+        p->cell = cell[p->cell];
+        p->run = run[p->run];
+    }
+    d->perfs = sorted(ld, ld->perfs.data, ld->perfs.n, sizeof *d->perfs, cmp_perf, NULL);
+    if (!d->perfs)
+        return KVA_ENOMEM;
+    /* the same repetition in two files counts once */
+    for (int i = 0; i < ld->perfs.n; i++) {
+        const struct kva_data_perf *p = &d->perfs[i], *last = p;
+
+        if (d->n_perfs > 0)
+            last = &d->perfs[d->n_perfs - 1];
+        if (last == p || last->cell != p->cell || last->run != p->run ||
+            last->rep != p->rep || strcmp(last->phase, p->phase) != 0)
+            d->perfs[d->n_perfs++] = *p;
+    }
+    return KVA_OK;
+}
+
 static enum kva_status finish(struct kva_loader *ld)
 {
     struct kva_data *d = ld->d;
-    int *model = NULL, *task = NULL, *sample = NULL, *cell = NULL;
+    int *model = NULL, *task = NULL, *sample = NULL, *cell = NULL, *run = NULL;
     enum kva_status rc = KVA_ENOMEM;
 
     for (int i = 0; i < ld->outcomes.n; i++) {
@@ -356,19 +397,21 @@ static enum kva_status finish(struct kva_loader *ld)
     d->samples = sorted(ld, ld->samples.data, ld->samples.n, sizeof *d->samples,
                         cmp_sample, &sample);
     d->cells = sorted(ld, ld->cells.data, ld->cells.n, sizeof *d->cells, cmp_cell, &cell);
-    if (!d->samples || !d->cells)
+    d->runs = sorted(ld, ld->runs.data, ld->runs.n, sizeof *d->runs, cmp_run, &run);
+    if (!d->samples || !d->cells || !d->runs)
         goto out;
     for (int i = 0; i < ld->outcomes.n; i++) {
         struct kva_data_outcome *o = AT(ld->outcomes, struct kva_data_outcome, i);
         o->cell = cell[o->cell];
         o->sample = sample[o->sample];
+        o->run = run[o->run];
     }
     d->outcomes = sorted(ld, ld->outcomes.data, ld->outcomes.n, sizeof *d->outcomes,
                          cmp_outcome, NULL);
-    d->runs = sorted(ld, ld->runs.data, ld->runs.n, sizeof *d->runs, cmp_run, NULL);
-    if (!d->outcomes || !d->runs)
+    if (!d->outcomes)
         goto out;
     KVA_GO(finish_cells(ld, cell));
+    KVA_GO(finish_perfs(ld, cell, run));
     d->n_models = ld->models.n;
     d->n_tasks = ld->tasks.n;
     d->n_samples = ld->samples.n;
@@ -381,6 +424,7 @@ out:
     free(task);
     free(sample);
     free(cell);
+    free(run);
     return rc;
 }
 
@@ -408,6 +452,7 @@ enum kva_status kva_data_load(struct kva_db *const *dbs, int n, struct kva_data 
         free(lists[i]->data);
     }
     free(ld.claims.data);
+    free(ld.perfs.data);
     kva_arena_release(&ld.scratch);
     free(ld.open.acc);
     free(ld.row_of);

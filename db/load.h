@@ -48,7 +48,8 @@ enum { N_WORDS = 16 };
 struct kva_loader {
     struct kva_data *d;
     struct kva_error *err;
-    struct list models, tasks, samples, cells, outcomes, runs, heads, seconds, claims;
+    struct list models, tasks, samples, cells, outcomes, runs, heads, seconds, claims,
+        perfs;
     struct kva_map model_of, task_of, sample_of, cell_of, outcome_of, run_of, heads_of,
         second_of; /* key -> position */
     struct kva_arena scratch;
@@ -57,7 +58,7 @@ struct kva_loader {
         double *acc;
         int n[KVA_SPAN_KINDS], n_layer, n_kv_head, cap;
     } open;
-    struct kva_map local[4]; /* this file's ids: model, task, sample, cell -> position */
+    struct kva_map local[5]; /* this file's ids -> position, by L_* */
     int *row_of; /* per outcome of this file in id order: position in outcomes */
     int64_t *row_id;
     uint8_t *row_fate; /* what became of it */
@@ -66,7 +67,7 @@ struct kva_loader {
     struct kva_db *db;
     int db_index;
 };
-enum { L_MODEL, L_TASK, L_SAMPLE, L_CELL };
+enum { L_MODEL, L_TASK, L_SAMPLE, L_CELL, L_RUN, L_KINDS };
 /* EQUAL: another file's copy is shown, measurements it lacks are still taken from this
  * one */
 enum { LOST, TAKEN, EQUAL };
@@ -112,6 +113,7 @@ enum kva_status kva_load_memory(struct kva_loader *ld, sqlite3_stmt *st);
 enum kva_status kva_load_timing(struct kva_loader *ld, sqlite3_stmt *st);
 enum kva_status kva_load_span(struct kva_loader *ld, sqlite3_stmt *st);
 enum kva_status kva_load_claim(struct kva_loader *ld, sqlite3_stmt *st);
+enum kva_status kva_load_perf(struct kva_loader *ld, sqlite3_stmt *st);
 /* The last outcome's spans are summed; after the last row of a file. */
 enum kva_status kva_load_close_spans(struct kva_loader *ld);
 

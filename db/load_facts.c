@@ -58,6 +58,9 @@ enum kva_status kva_load_outcome(struct kva_loader *ld, sqlite3_stmt *st)
     if (r.o.cell < 0 || r.o.sample < 0)
         return KVA_FAIL(ld->err, KVA_EDB, "%s: an outcome without its cell or sample",
                         ld->db->path);
+    r.o.run = kva_load_local(ld, L_RUN, sqlite3_column_int64(st, 14));
+    if (r.o.run < 0)
+        return KVA_FAIL(ld->err, KVA_EDB, "%s: an outcome without its run", ld->db->path);
     r.o.rep = sqlite3_column_int(st, 3);
     r.o.status = kva_load_word(ld, st, 4);
     r.o.score = sqlite3_column_type(st, 5) == SQLITE_NULL ? (double)NAN

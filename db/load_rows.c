@@ -338,8 +338,8 @@ enum kva_status kva_load_run(struct kva_loader *ld, sqlite3_stmt *st)
     bool is_new;
     int pos;
 
-    KVA_TRY(kva_load_place(ld, &ld->run_of, -1, 0, uuid, strlen(uuid), ld->runs.n, &pos,
-                           &is_new));
+    KVA_TRY(kva_load_place(ld, &ld->run_of, L_RUN, sqlite3_column_int64(st, 13), uuid,
+                           strlen(uuid), ld->runs.n, &pos, &is_new));
     if (is_new && !ADD(ld->runs, struct kva_data_run))
         return kva_load_no_memory(ld);
     r = AT(ld->runs, struct kva_data_run, pos);
@@ -358,8 +358,12 @@ enum kva_status kva_load_run(struct kva_loader *ld, sqlite3_stmt *st)
     r->compiler = kva_load_text(ld, st, 10, true);
     kva_load_digest(st, 11, r->config_sha256);
     r->argv_json = kva_load_text(ld, st, 12, true);
+    r->backend = kva_load_text(ld, st, 14, true);
+    r->shard_i = sqlite3_column_int(st, 15);
+    r->shard_n = sqlite3_column_int(st, 16);
+    kva_load_digest(st, 17, r->perf_digest);
     return r->uuid && r->status && r->label && r->config_json && r->git_commit &&
-                   r->cpu_model && r->cflags && r->compiler && r->argv_json
+                   r->cpu_model && r->cflags && r->compiler && r->argv_json && r->backend
                ? KVA_OK
                : kva_load_no_memory(ld);
 }
@@ -393,5 +397,27 @@ enum kva_status kva_load_claim(struct kva_loader *ld, sqlite3_stmt *st)
     c->hi = real_or_nan(st, 10);
     if (!c->method || !c->impl || !c->claim || !c->verdict)
         return kva_load_no_memory(ld);
+    return KVA_OK;
+}
+
+enum kva_status kva_load_perf(struct kva_loader *ld, sqlite3_stmt *st)
+{
+    struct kva_data_perf p = {
+        .cell = kva_load_local(ld, L_CELL, sqlite3_column_int64(st, 0)),
+        .run = kva_load_local(ld, L_RUN, sqlite3_column_int64(st, 1)),
+        .phase = kva_load_text(ld, st, 2, true),
+        .rep = sqlite3_column_int(st, 3),
+        .ord = sqlite3_column_int(st, 4),
+        .ns = sqlite3_column_int64(st, 5),
+        .work = sqlite3_column_int64(st, 6)};
+    struct kva_data_perf *row;
+
+    if (p.cell < 0 || p.run < 0)
+        return KVA_FAIL(ld->err, KVA_EDB, "%s: a repetition without its cell or run",
+                        ld->db->path);
+    row = ADD(ld->perfs, struct kva_data_perf);
+    if (!p.phase || !row)
+        return kva_load_no_memory(ld);
+    *row = p;
     return KVA_OK;
 }
