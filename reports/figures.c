@@ -196,7 +196,8 @@ static void retention_axes(const struct range *g, struct kva_buf *out)
     kva_buf_puts(out, ")\n");
 }
 
-void kva_figure_retention(struct kva_report *r, const struct kva_board *b)
+void kva_figure_retention(struct kva_report *r, const struct kva_data *d,
+                          const struct kva_cells *c, const struct kva_board *b)
 {
     struct kva_figure *f = kva_figure_add(
         r, KVA_FIG_RETENTION, kva_arena_printf(&r->arena, "retention-%s", b->slug),
@@ -208,6 +209,8 @@ void kva_figure_retention(struct kva_report *r, const struct kva_board *b)
     struct kva_buf tsv, plot, body;
     int n, index = 0;
 
+    (void)d;
+    (void)c;
     if (!f || !name || !pt || !f->id || !f->title) {
         r->nomem = true;
         return;
@@ -280,7 +283,8 @@ static double peak_of(const struct kva_arm *a)
     return isnan(a->alone_peak) ? a->peak : a->alone_peak;
 }
 
-void kva_figure_memory(struct kva_report *r, const struct kva_board *b)
+void kva_figure_memory(struct kva_report *r, const struct kva_data *d,
+                       const struct kva_cells *c, const struct kva_board *b)
 {
     struct kva_figure *f = kva_figure_add(
         r, KVA_FIG_MEMORY, kva_arena_printf(&r->arena, "memory-%s", b->slug),
@@ -290,6 +294,8 @@ void kva_figure_memory(struct kva_report *r, const struct kva_board *b)
     const char *unit;
     int n = 0;
 
+    (void)d;
+    (void)c;
     if (!f || !f->id || !f->title) {
         r->nomem = true;
         return;
@@ -361,26 +367,4 @@ void kva_figure_memory(struct kva_report *r, const struct kva_board *b)
     body.failed |= tics.failed;
     kva_buf_release(&tics);
     (void)kva_figure_close(r, f, &tsv, &body);
-}
-
-enum kva_status kva_figures_build(struct kva_report *r, const struct kva_data *d,
-                                  const struct kva_cells *c, struct kva_error *err)
-{
-    for (int i = 0; i < r->n_board; i++)
-        if (!r->board[i].single && r->board[i].ranks && r->board[i].n_method)
-            kva_figure_retention(r, &r->board[i]);
-    kva_figure_depth(r, d, c);
-    kva_figure_grid(r, d, c);
-    for (int i = 0; i < r->n_board; i++)
-        if (!r->board[i].single && r->board[i].ranks && r->board[i].n_method) {
-            kva_figure_survival(r, d, c, &r->board[i]);
-            kva_figure_heads(r, d, c, &r->board[i]);
-        }
-    for (int i = 0; i < r->n_board; i++)
-        if (!r->board[i].single && r->board[i].n_method)
-            kva_figure_memory(r, &r->board[i]);
-    kva_figure_audit(r, d, c);
-    if (r->nomem)
-        return KVA_FAIL(err, KVA_ENOMEM, "report: figures: out of memory");
-    return KVA_OK;
 }

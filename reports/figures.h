@@ -61,17 +61,22 @@ void kva_heat_figure(struct kva_report *r, enum kva_figure_kind kind, const char
 unsigned kva_viridis(double v);
 unsigned kva_ink_on(unsigned rgb);
 
-void kva_figure_retention(struct kva_report *r, const struct kva_board *b);
-void kva_figure_memory(struct kva_report *r, const struct kva_board *b);
-void kva_figure_audit(struct kva_report *r, const struct kva_data *d,
-                      const struct kva_cells *c);
-void kva_figure_grid(struct kva_report *r, const struct kva_data *d,
-                     const struct kva_cells *c);
-void kva_figure_survival(struct kva_report *r, const struct kva_data *d,
-                         const struct kva_cells *c, const struct kva_board *b);
-void kva_figure_heads(struct kva_report *r, const struct kva_data *d,
-                      const struct kva_cells *c, const struct kva_board *b);
-void kva_figure_depth(struct kva_report *r, const struct kva_data *d,
-                      const struct kva_cells *c);
+/* ---- figures_list.c: the list of all figures ---- */
+enum kva_figure_of { KVA_FIG_OF_REPORT, KVA_FIG_OF_RANKED, KVA_FIG_OF_BOARD };
+/* Adds its figures with kva_figure_add, none when there are no data; b is NULL for a
+ * figure of the whole report. Out of memory: r->nomem. */
+typedef void kva_figure_builder(struct kva_report *r, const struct kva_data *d,
+                                const struct kva_cells *c, const struct kva_board *b);
+struct kva_figure_source {
+    const char *no, *what; /* "F1", in words */
+    enum kva_figure_of of;
+    kva_figure_builder *build;
+    const char *wants; /* what to run to get its data; NULL: say nothing */
+};
+kva_figure_builder kva_figure_retention, kva_figure_memory; /* figures.c */
+kva_figure_builder kva_figure_depth;                        /* heatmap.c */
+kva_figure_builder kva_figure_grid;                         /* grid.c */
+kva_figure_builder kva_figure_survival, kva_figure_heads;   /* _survival.c */
+kva_figure_builder kva_figure_audit;                        /* _audit.c */
 
 #endif

@@ -32,13 +32,14 @@ static int read_bar(const struct kva_data *d, int at, struct bar *b)
 }
 
 void kva_figure_audit(struct kva_report *r, const struct kva_data *d,
-                      const struct kva_cells *c)
+                      const struct kva_cells *c, const struct kva_board *none)
 {
     struct kva_figure *f;
     struct kva_buf tsv, tics, body;
     double most = 1;
     int n = 0;
 
+    (void)none;
     if (d->n_claims == 0)
         return;
     f = kva_figure_add(r, KVA_FIG_AUDIT, "audit-bytes", "Bytes held, nominal bytes = 1");

@@ -160,12 +160,13 @@ static bool only_grid(const struct kva_data *d, const struct kva_board *b)
 }
 
 void kva_figure_depth(struct kva_report *r, const struct kva_data *d,
-                      const struct kva_cells *c)
+                      const struct kva_cells *c, const struct kva_board *none)
 {
     const struct kva_board **group =
         kva_arena_alloc(&r->arena, (size_t)r->n_board + 1, sizeof *group);
     bool *done = kva_arena_alloc(&r->arena, (size_t)r->n_board + 1, sizeof *done);
 
+    (void)none;
     if (!group || !done) {
         r->nomem = true;
         return;

@@ -177,7 +177,13 @@ enum kva_figure_kind {
     KVA_FIG_MEMORY,
     KVA_FIG_SURVIVAL,
     KVA_FIG_HEADS,
-    KVA_FIG_AUDIT
+    KVA_FIG_AUDIT,
+    KVA_FIG_PARETO,
+    KVA_FIG_TIME,
+    KVA_FIG_LOSS,
+    KVA_FIG_BUDGET,
+    KVA_FIG_PAIRS,
+    KVA_FIG_HISTORY
 };
 struct kva_figure {
     enum kva_figure_kind kind;
@@ -199,6 +205,8 @@ struct kva_report {
     int n_tab, cap_tab;
     struct kva_figure *figure;
     int n_figure;
+    const char **absent; /* figures without data and what to run for them */
+    int n_absent, cap_absent;
     const char *
         *summary; /* sentences; those that start with "At " belong to the one before */
     int n_summary, cap_summary;
