@@ -4,8 +4,8 @@
  * Order at open: the 100-byte header (another program's file and a newer schema are
  * refused from it, before SQLite or the lock file is involved), then under
  * flock(<path>.lock) the same two questions through SQLite, creation if the file is
- * empty, and write-ahead logging last. The schema is created with a rollback journal so
- * that the header on disk always tells the truth.
+ * empty or the steps from an older schema, and write-ahead logging last. The schema is
+ * created with a rollback journal so that the header on disk always tells the truth.
  *
  * WAL needs memory shared by all processes using the file: network file systems are
  * refused. */
@@ -23,9 +23,10 @@
 
 __asm__(".pushsection .rodata\n"
         "kva_db_schema_text: .incbin \"db/schema.sql\"\n.byte 0\n"
+        ".globl kva_db_views_text\n"
         "kva_db_views_text: .incbin \"db/views.sql\"\n.byte 0\n"
         ".popsection\n");
-extern const char kva_db_schema_text[], kva_db_views_text[];
+extern const char kva_db_schema_text[];
 
 #define BUSY_MS      10000
 #define HEADER_BYTES 100
@@ -223,6 +224,8 @@ const char *kva_db_network_fs(long f_type)
     return NULL;
 }
 
+int (*kva_db_statfs)(const char *path, struct statfs *out) = statfs;
+
 static enum kva_status check_fs(const char *path, struct kva_error *err)
 {
     struct statfs fs;
@@ -235,7 +238,7 @@ static enum kva_status check_fs(const char *path, struct kva_error *err)
         return KVA_FAIL(err, KVA_EIO, "%s: the path is too long", path);
     memcpy(dir, path, n);
     dir[n] = '\0';
-    if (statfs(slash ? (n ? dir : "/") : ".", &fs) != 0)
+    if (kva_db_statfs(slash ? (n ? dir : "/") : ".", &fs) != 0)
         return KVA_FAIL(err, KVA_EIO, "cannot create %s: %s", path, strerror(errno));
     name = kva_db_network_fs((long)fs.f_type);
     if (name)
@@ -325,11 +328,13 @@ static enum kva_status lock_file(const char *path, int *fd, struct kva_error *er
     return KVA_OK;
 }
 
-static enum kva_status pragma(struct kva_db *db, const char *sql, struct kva_error *err)
+enum kva_status kva_db_exec(struct kva_db *db, const char *sql, struct kva_error *err)
 {
     int rc = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
+    char what[80];
 
-    return rc == SQLITE_OK ? KVA_OK : kva_db_fail(db, rc, sql, err);
+    (void)snprintf(what, sizeof what, "%.*s", (int)strcspn(sql, "(\n"), sql);
+    return rc == SQLITE_OK ? KVA_OK : kva_db_fail(db, rc, what, err);
 }
 
 /* The first value of a query. */
@@ -347,33 +352,36 @@ static enum kva_status ask(struct kva_db *db, const char *sql, int64_t *out,
     return rc == SQLITE_ROW ? KVA_OK : kva_db_fail(db, rc, sql, err);
 }
 
-/* *empty: nothing in it and no application id, so it may be made ours. */
-static enum kva_status check_content(struct kva_db *db, bool *empty,
+/* *version: of the schema; 0: nothing in it and no application id, so it may be made
+ * ours. */
+static enum kva_status check_content(struct kva_db *db, int *version,
                                      struct kva_error *err)
 {
-    int64_t app, version, objects;
+    int64_t app, user, objects;
 
     KVA_TRY(ask(db, "PRAGMA application_id", &app, err));
-    KVA_TRY(ask(db, "PRAGMA user_version", &version, err));
+    KVA_TRY(ask(db, "PRAGMA user_version", &user, err));
     KVA_TRY(ask(db, "SELECT count(*) FROM sqlite_master", &objects, err));
-    *empty = app == 0 && objects == 0 && version == 0;
-    return *empty ? KVA_OK : check_identity(db->path, app, version, err);
+    *version = (int)user;
+    if (app == 0 && objects == 0 && user == 0)
+        return KVA_OK;
+    return check_identity(db->path, app, user, err);
 }
 
 static enum kva_status create_schema(struct kva_db *db, struct kva_error *err)
 {
     enum kva_status rc;
 
-    KVA_TRY(pragma(db, "PRAGMA journal_mode=DELETE", err));
-    KVA_TRY(pragma(db, "BEGIN IMMEDIATE", err));
-    rc = pragma(db, kva_db_schema_text, err);
+    KVA_TRY(kva_db_exec(db, "PRAGMA journal_mode=DELETE", err));
+    KVA_TRY(kva_db_exec(db, "BEGIN IMMEDIATE", err));
+    rc = kva_db_exec(db, kva_db_schema_text, err);
     if (rc == KVA_OK)
-        rc = pragma(db, kva_db_views_text, err);
+        rc = kva_db_exec(db, kva_db_views_text, err);
     if (rc == KVA_OK)
-        rc = pragma(db, "INSERT INTO meta VALUES('created_by','kvaudit " KVA_VERSION "')",
-                    err);
+        rc = kva_db_exec(
+            db, "INSERT INTO meta VALUES('created_by','kvaudit " KVA_VERSION "')", err);
     if (rc == KVA_OK)
-        rc = pragma(db, "COMMIT", err);
+        rc = kva_db_exec(db, "COMMIT", err);
     if (rc != KVA_OK && !sqlite3_get_autocommit(db->handle))
         (void)sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
     return rc;
@@ -397,9 +405,8 @@ static enum kva_status read_uri(const char *path, bool immutable, struct kva_buf
 static enum kva_status open_read(struct kva_db *db, bool immutable, struct kva_error *err)
 {
     struct kva_buf uri;
-    bool empty;
     off_t size;
-    int rc;
+    int version, rc;
 
     KVA_TRY(check_header(db->path, true, &size, err));
     KVA_TRY(read_uri(db->path, immutable, &uri, err));
@@ -410,18 +417,17 @@ static enum kva_status open_read(struct kva_db *db, bool immutable, struct kva_e
     if (rc != SQLITE_OK)
         return kva_db_fail(db, rc, "opening for reading", err);
     sqlite3_busy_timeout(db->handle, BUSY_MS);
-    KVA_TRY(check_content(db, &empty, err));
-    if (empty)
+    KVA_TRY(check_content(db, &version, err));
+    if (version == 0)
         return KVA_FAIL(err, KVA_EDB, "%s is empty, not a result file", db->path);
-    return KVA_OK;
+    return version < KVA_DB_SCHEMA ? kva_db_migrate_copy(db, version, err) : KVA_OK;
 }
 
 static enum kva_status open_write(struct kva_db *db, bool wal, struct kva_error *err)
 {
     enum kva_status rc;
-    bool empty;
     off_t size;
-    int lock = -1, sq;
+    int lock = -1, version, sq;
 
     KVA_TRY(check_header(db->path, false, &size, err));
     if (wal)
@@ -439,14 +445,16 @@ static enum kva_status open_write(struct kva_db *db, bool wal, struct kva_error 
     sqlite3_busy_timeout(db->handle, BUSY_MS);
     /* until the file is known to be ours, closing must not move its log into it */
     (void)sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    KVA_GO(check_content(db, &empty, err));
+    KVA_GO(check_content(db, &version, err));
     (void)sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
-    KVA_GO(pragma(db, "PRAGMA synchronous=FULL", err));
-    KVA_GO(pragma(db, "PRAGMA foreign_keys=ON", err));
-    if (empty)
+    KVA_GO(kva_db_exec(db, "PRAGMA synchronous=FULL", err));
+    KVA_GO(kva_db_exec(db, "PRAGMA foreign_keys=ON", err));
+    if (version == 0)
         KVA_GO(create_schema(db, err));
-    KVA_GO(
-        pragma(db, wal ? "PRAGMA journal_mode=WAL" : "PRAGMA journal_mode=DELETE", err));
+    else if (version < KVA_DB_SCHEMA)
+        KVA_GO(kva_db_migrate(db, version, err));
+    KVA_GO(kva_db_exec(db, wal ? "PRAGMA journal_mode=WAL" : "PRAGMA journal_mode=DELETE",
+                       err));
     db->writable = true;
 out:
     if (lock >= 0)

@@ -12,10 +12,12 @@
 
 #include "kva.h"
 
-#define KVA_DB_SCHEMA 1
+#define KVA_DB_SCHEMA 2
 #define KVA_DB_APP_ID 1263944020 /* "KVAT" */
 
 struct kva_db;
+/* A file of an older schema: writing keeps a copy (PATH.v1.bak) and brings it up to date;
+ * reading leaves it alone and shows a private copy that was brought up to date. */
 enum kva_db_mode {
     KVA_DB_READ,           /* mode=ro: never writes next to the file but SQLite's -shm */
     KVA_DB_WRITE,          /* creates the file when missing */
@@ -55,6 +57,10 @@ struct kva_db_env {
     const char *backend, *host, *cpu_model, *compiler, *cflags, *git_commit, *detail_json;
     int cpu_logical, git_dirty;
     int64_t ram_bytes;
+    /* NULL, 0: no GPU; then nothing of them is known */
+    const char *gpu_name, *driver, *cuda_runtime;
+    int gpu_count;
+    int64_t gpu_bytes; /* of one of them */
 };
 struct kva_db_model {
     uint8_t digest[32], tokenizer_sha256[32], template_sha256[32];
@@ -127,6 +133,8 @@ enum kva_status kva_db_event(struct kva_db *, int64_t run_id, const char *level,
                              const char *msg, struct kva_error *);
 
 /* ---- outcomes ---- */
+/* outcome.flags: what happened on the way to an outcome that its cell does not say. */
+enum { KVA_DB_FELL_BACK = 1 /* an allocator could not do what its rule asks for */ };
 enum kva_db_exec { KVA_EXEC_SHARED, KVA_EXEC_ALONE };
 struct kva_db_memory {
     enum kva_db_exec exec;
@@ -164,6 +172,7 @@ struct kva_db_outcome {
     int n_ctx, n_question, n_gen,
         n_cut; /* n_cut: tokens before the last prefill decision */
     uint64_t kept_fnv;
+    int flags;          /* KVA_DB_FELL_BACK, ...; of failed outcomes too */
     const char *stop;   /* eos|length|stop|repeat, NULL when failed */
     const char *error;  /* NULL when ok */
     const char *text;   /* the generation; NULL when failed */
@@ -299,7 +308,7 @@ struct kva_data_outcome {
     char *status, *stop, *error;
     double score;    /* NaN unless ok */
     double gold_nll; /* NaN when not measured */
-    int n_ctx, n_question, n_gen, n_cut;
+    int n_ctx, n_question, n_gen, n_cut, flags;
     uint64_t kept_fnv;
     bool has_memory, has_alone,
         has_timing;              /* timing rows are read from exec ALONE only */

@@ -21,9 +21,11 @@ bool kva_json_no_memory(const json_error_t *why);
     X(FIND_SAMPLE, "SELECT sample_id FROM sample WHERE digest=?")                        \
     X(FIND_CELL, "SELECT cell_id FROM cell WHERE digest=?")                              \
     X(FIND_RUN, "SELECT run_id FROM run WHERE uuid=?")                                   \
-    X(ADD_ENV, "INSERT INTO env(digest,perf_digest,backend,host,cpu_model,cpu_logical,"  \
-               "ram_bytes,compiler,cflags,git_commit,git_dirty,detail_json) "            \
-               "VALUES(?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT(digest) DO NOTHING")         \
+    X(ADD_ENV,                                                                           \
+      "INSERT INTO env(digest,perf_digest,backend,host,cpu_model,cpu_logical,"           \
+      "ram_bytes,compiler,cflags,git_commit,git_dirty,detail_json,gpu_name,"             \
+      "gpu_count,gpu_bytes,driver,cuda_runtime) "                                        \
+      "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT(digest) DO NOTHING")        \
     X(ADD_MODEL, "INSERT INTO model(digest,name,arch,wtype,file_bytes,n_layer,n_head,"   \
                  "n_kv_head,d_k,d_v,n_ctx_train,tokenizer_sha256,template_sha256,"       \
                  "detail_json) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?) "                     \
@@ -52,15 +54,15 @@ bool kva_json_no_memory(const json_error_t *why);
     X(UNIT_TIME, "INSERT INTO unit_time(run_id,model_id,task_id,idx,n_cells,n_ctx,"      \
                  "n_rows,ns) VALUES(?,?,?,?,?,?,?,?)")                                   \
     X(OUTCOME, "INSERT INTO outcome(cell_id,sample_id,rep,run_id,status,score,n_ctx,"    \
-               "n_question,n_gen,n_cut,kept_fnv,stop,gen_sha256,finished_ms,error) "     \
-               "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "                                  \
+               "n_question,n_gen,n_cut,kept_fnv,stop,gen_sha256,finished_ms,error,"      \
+               "flags) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "                         \
                "ON CONFLICT(cell_id,sample_id,rep) DO UPDATE SET "                       \
                "run_id=excluded.run_id, attempt=outcome.attempt+1, "                     \
                "status=excluded.status, score=excluded.score, n_ctx=excluded.n_ctx, "    \
                "n_question=excluded.n_question, n_gen=excluded.n_gen, "                  \
                "n_cut=excluded.n_cut, kept_fnv=excluded.kept_fnv, stop=excluded.stop, "  \
                "gen_sha256=excluded.gen_sha256, finished_ms=excluded.finished_ms, "      \
-               "error=excluded.error "                                                   \
+               "error=excluded.error, flags=excluded.flags "                             \
                "WHERE outcome.status NOT IN('ok','truncated','skipped') "                \
                "RETURNING outcome_id, attempt")                                          \
     X(OLD_OUTCOME, "SELECT outcome_id, status, gen_sha256 FROM outcome "                 \
@@ -137,6 +139,23 @@ enum kva_status kva_db_run(struct kva_db *db, enum kva_db_stmt which,
 enum kva_status kva_db_enter(struct kva_db *db, struct kva_error *err);
 enum kva_status kva_db_leave(struct kva_db *db, enum kva_status rc,
                              struct kva_error *err);
+/* Statements without parameters or rows. */
+enum kva_status kva_db_exec(struct kva_db *db, const char *sql, struct kva_error *err);
+extern const char kva_db_views_text[]; /* views.sql */
+
+/* ---- migrate.c: `version` is the file's, lower than KVA_DB_SCHEMA ---- */
+/* Keeps a copy beside the file, then changes it. The caller holds <path>.lock. */
+enum kva_status kva_db_migrate(struct kva_db *db, int version, struct kva_error *err);
+/* Puts a private copy of the present schema in the place of the open file. */
+enum kva_status kva_db_migrate_copy(struct kva_db *db, int version,
+                                    struct kva_error *err);
+/* Copies everything a handle shows into `schema` of another connection. */
+enum kva_status kva_db_copy(struct kva_db *db, sqlite3 *to, const char *schema,
+                            struct kva_error *err);
+
+/* statfs, replaced by tests of file systems that are not there. */
+struct statfs;
+extern int (*kva_db_statfs)(const char *path, struct statfs *out);
 /* Name of a network file system of struct statfs.f_type on which WAL does not work, or
  * NULL. */
 const char *kva_db_network_fs(long f_type);

@@ -55,7 +55,7 @@ static const struct {
     {"SELECT "
      "outcome_id,cell_id,sample_id,rep,status,score,n_ctx,n_question,n_gen,n_cut,kept_"
      "fnv,"
-     "stop,gen_sha256,error,run_id FROM outcome ORDER BY outcome_id",
+     "stop,gen_sha256,error,run_id,flags FROM outcome ORDER BY outcome_id",
      kva_load_outcome},
     {"SELECT outcome_id,value FROM score WHERE metric='gold_nll' ORDER BY "
      "outcome_id,version",

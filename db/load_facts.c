@@ -72,6 +72,7 @@ enum kva_status kva_load_outcome(struct kva_loader *ld, sqlite3_stmt *st)
     r.o.n_gen = sqlite3_column_int(st, 8);
     r.o.n_cut = sqlite3_column_int(st, 9);
     r.o.kept_fnv = (uint64_t)sqlite3_column_int64(st, 10);
+    r.o.flags = sqlite3_column_int(st, 15);
     r.o.stop = kva_load_word(ld, st, 11);
     r.has_gen = sqlite3_column_type(st, 12) != SQLITE_NULL;
     kva_load_digest(st, 12, r.gen_sha256);

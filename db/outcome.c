@@ -204,7 +204,7 @@ static enum kva_status put_one(struct kva_db *db, const struct kva_db_outcome *o
     struct kva_db_value null = {.type = KVA_DB_NULL};
     uint8_t digest[32];
     bool ok = is_ok(o), won = false, added = false;
-    struct kva_db_value v[15];
+    struct kva_db_value v[16];
     sqlite3_stmt *st;
     int64_t id = 0, attempt = 0;
     int rc;
@@ -230,7 +230,8 @@ static enum kva_status put_one(struct kva_db *db, const struct kva_db_outcome *o
     v[12] = ok ? kva_db_blob(digest, 32) : null;
     v[13] = INT(kva_wall_ms());
     v[14] = ok ? null : TEXT(o->error);
-    KVA_TRY(kva_db_bind(db, KVA_DB_OUTCOME, v, 15, &st, err));
+    v[15] = INT(o->flags);
+    KVA_TRY(kva_db_bind(db, KVA_DB_OUTCOME, v, 16, &st, err));
     rc = sqlite3_step(st);
     if (rc == SQLITE_ROW) {
         won = true;

@@ -54,7 +54,9 @@ enum kva_status kva_db_put_env(struct kva_db *db, const struct kva_db_env *e, in
                        DIGEST(e->perf_digest), TEXT(e->backend), TEXT(e->host),
                        TEXT(e->cpu_model), INT(e->cpu_logical), INT(e->ram_bytes),
                        TEXT(e->compiler), TEXT(e->cflags), TEXT(e->git_commit),
-                       INT(e->git_dirty != 0), TEXT(e->detail_json));
+                       INT(e->git_dirty != 0), TEXT(e->detail_json), TEXT(e->gpu_name),
+                       INT(e->gpu_count), int_or_null(e->gpu_bytes, 0), TEXT(e->driver),
+                       TEXT(e->cuda_runtime));
 }
 
 enum kva_status kva_db_put_model(struct kva_db *db, const struct kva_db_model *m,

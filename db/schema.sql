@@ -1,4 +1,4 @@
--- schema.sql - tables of schema version 1. Needs SQLite 3.37 (STRICT), tested with 3.40.1.
+-- schema.sql - tables of schema version 2. Needs SQLite 3.37 (STRICT), tested with 3.40.1.
 -- Run inside one transaction, followed by views.sql, which ends with the version.
 -- Ids are local to a file; digests (32 raw bytes, SHA-256 of canonical JSON) are not.
 PRAGMA application_id = 1263944020; -- 0x4B564154, "KVAT"
@@ -102,6 +102,7 @@ CREATE TABLE outcome(
   n_cut INTEGER, kept_fnv INTEGER,
   stop TEXT CHECK(stop IN('eos','length','stop','repeat')), gen_sha256 BLOB CHECK(length(gen_sha256)=32),
   finished_ms INTEGER NOT NULL, error TEXT,
+  flags INTEGER NOT NULL DEFAULT 0 CHECK(flags>=0), -- bit 1: an allocator fell back
   UNIQUE(cell_id, sample_id, rep), CHECK((status='ok') = (score IS NOT NULL)),
   CHECK(status='ok' OR (stop IS NULL AND gen_sha256 IS NULL)), CHECK(status<>'ok' OR error IS NULL)) STRICT;
 CREATE INDEX outcome_sample ON outcome(sample_id);

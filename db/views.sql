@@ -43,4 +43,4 @@ FROM v_plan p JOIN cell c USING(cell_id)
 LEFT JOIN outcome o ON o.cell_id=p.cell_id AND o.status IN('ok','truncated','skipped')
 GROUP BY p.cell_id;
 
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;

@@ -143,8 +143,8 @@ static void a_newer_schema_is_refused_untouched(void **state)
     (void)snprintf(path, sizeof path, "%s/a.db", dir);
     make_sqlite(
         path,
-        "PRAGMA application_id=1263944020; PRAGMA user_version=2; CREATE TABLE t(x)");
-    expect_refusal(dir, path, "schema version 2");
+        "PRAGMA application_id=1263944020; PRAGMA user_version=3; CREATE TABLE t(x)");
+    expect_refusal(dir, path, "schema version 3");
     remove_dir(dir);
 }
 
