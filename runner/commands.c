@@ -55,8 +55,21 @@ static const struct kva_command COMMANDS[] = {
      "downloaded by "
      "any other command.",
      1, kva_cmd_fetch_options, kva_cmd_fetch},
-    {"compare", "A B", "paired win, tie and loss with intervals", NULL, 0, no_options,
-     NULL},
+    {"compare", "A B", "paired win, tie and loss with intervals",
+     "A and B select cells: KEY=VALUE[,KEY=VALUE], keys model, method, task, budget, "
+     "enforce, schedule, visibility, numerics, kv, suite, run and db; values may be "
+     "globs. "
+     "A key given twice names alternatives. A word without = is a database.\n\n"
+     "A pair agrees in every key that neither names, and is compared on the samples that "
+     "are there in both; with less than 95 % of them it is invalid, which is not a tie. "
+     "Cells without a partner are counted; --verbose lists them.\n\n"
+     "Examples:\n\n"
+     "kvaudit compare method=snapkv method=tova\n\n"
+     "kvaudit compare method=snapkv,budget=0.1 method=dense\n\n"
+     "kvaudit compare method=snapkv,enforce=mask method=snapkv,enforce=physical\n\n"
+     "kvaudit compare db=old.db db=new.db\n\n"
+     "The exit code is 0 whoever is ahead, 5 when no pair can be judged.",
+     1, kva_cmd_compare_options, kva_cmd_compare},
     {"audit", "SUITE",
      "decide what each method claims: bytes, ratio, equal answers, leaks",
      "Adds to every method of the suite the arms of an audit: the same method masked as "
