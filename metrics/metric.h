@@ -79,8 +79,14 @@ struct kva_interval kva_stat_welch(const double *a, size_t na, const double *b,
 /* Unbounded quantity such as nats: mean +- t*sd/sqrt(n); not ok for n < 2. */
 struct kva_interval kva_stat_t(const double *x, size_t n);
 
-/* One task's paired scores: a[i] and b[i] belong to the same sample. cluster NULL: none;
- * else cluster[i] numbers the source context of sample i. */
+/* One task's paired values: a[i] and b[i] belong to the same sample. cluster NULL: none;
+ * else cluster[i] numbers the source context of sample i.
+ *
+ * Values are scores in [0, 1], or nats. Answer nats (gold_nll, lower is better) enter as
+ * gains over the blind run: a[i] = blind[i] - method[i], b[i] = blind[i] - dense[i]. Then
+ * A(a)/A(b) = (blind - method)/(blind - dense) is the nats retention, A(a) - A(b) =
+ * dense - method what the method gains over dense, and every function below holds for
+ * both. */
 struct kva_stratum {
     const char *name; /* strata are drawn in bytewise name order */
     const double *a, *b;
@@ -97,7 +103,7 @@ uint32_t kva_stat_boot_seed(const uint8_t a[32], const uint8_t b[32], uint64_t u
 struct kva_boot {
     double ratio, diff; /* A(a)/A(b); A(a)-A(b), A = unweighted mean of task means */
     struct kva_interval ratio_ci, diff_ci;
-    double dropped;  /* share of replicates with A*(b) = 0 */
+    double dropped;  /* share of replicates with A*(b) <= 0 */
     bool linearised; /* a single stratum below 30: t interval of 4.3 */
 };
 /* Paired stratified bootstrap, percentile 95 %. ratio is NaN and ratio_ci not ok when

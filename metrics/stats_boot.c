@@ -15,7 +15,7 @@
  *
  * Arms that differ by the same amount everywhere would give width zero. Then the share of
  * samples that could still differ is bounded by Wilson's interval for 0 of n units, and
- * the difference by that share of the score's range. */
+ * the difference by that share of the range: 1, or the largest nats seen. */
 #include "metrics/stats_internal.h"
 
 #include <math.h>
@@ -253,7 +253,7 @@ static enum kva_status resample(const struct plan *p, uint32_t seed, int replica
 
         replicate(p, rng, &a, &b);
         diff[i] = a - b;
-        if (b != 0)
+        if (b > 0)
             ratio[n_ratio++] = a / b;
     }
     gsl_rng_free(rng);
@@ -265,10 +265,24 @@ static enum kva_status resample(const struct plan *p, uint32_t seed, int replica
     return KVA_OK;
 }
 
+static double range(const struct plan *p)
+{
+    double most = 1;
+
+    for (size_t i = 0; i < p->n_strata; i++)
+        for (size_t c = 0; c < p->t[i].n_units; c++) {
+            const struct arm_sums *t = &p->t[i];
+
+            most = fmax(most, fabs(t->a[c]) / (double)t->size[c]);
+            most = fmax(most, fabs(t->b[c]) / (double)t->size[c]);
+        }
+    return most;
+}
+
 /* Gives an interval of width zero the width that n_units equal differences leave open. */
 static void widen(const struct plan *p, double b, struct kva_boot *out)
 {
-    double open = kva_stat_wilson(0, (double)p->n_units).hi;
+    double open = kva_stat_wilson(0, (double)p->n_units).hi * range(p);
 
     if (!out->diff_ci.ok || out->diff_ci.hi - out->diff_ci.lo <= 1e-15)
         out->diff_ci = around(out->diff, open);

@@ -185,7 +185,7 @@ static struct kva_interval interval_of(const struct kva_data *d,
     part.task_label = label;
     part.n_task = part.n_used = g->n;
     arm.cell = cell;
-    if (kva_pairs_make(d, c, &part, &arm, &arm, &p, NULL) != KVA_OK)
+    if (kva_pairs_make(d, c, &part, &arm, &arm, KVA_MEASURE_SCORE, &p, NULL) != KVA_OK)
         return ci;
     ci = kva_stat_suite(p.s, (size_t)p.n_strata);
     kva_pairs_release(&p);

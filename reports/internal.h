@@ -107,12 +107,20 @@ struct kva_arm {
     int *cell; /* per task of the board: cell of the data, -1 none */
 
     int expected, ok, truncated, failed;
-    double score, effective, nll, nll_retention, length_stop, mde;
+    double score, effective, nll, length_stop, mde;
     struct kva_interval score_ci;
     struct kva_boot boot; /* against dense */
     bool comparable;      /* with dense: 95 % of the planned samples */
     double p, p_adj;
     int n_pairs; /* samples compared with dense */
+    /* Answer nats against dense on the scale of the blind run: ratio is the nats
+     * retention (blind - arm)/(blind - dense), diff the nats gained over dense (negative:
+     * lost). p of the paired sign flip of arm against dense. NaN: no blind run, a gap
+     * blind - dense under 0.05, or under 95 % of the samples in common. */
+    struct kva_boot nats;
+    double nats_p, nats_p_adj;
+    int nats_rank; /* as rank, by answer nats; 0: none */
+    bool nats_tied;
     double alloc, meta, live, dense_bytes, peak, end, kept_share; /* means; NaN: none */
     double ttft_ms, prefill_ms, scoring_ms, evict_ms, question_ms, token_s, alone_peak;
     int n_alone;
@@ -144,6 +152,8 @@ struct kva_board {
     int n_arm, n_method;
     int dense, blind; /* index in arm, -1 */
     bool single;      /* a view of one task of another board */
+    double noise;     /* measured noise floor of the score (noise.c); 0: none */
+    bool noise_known; /* the floor was measured */
     const char *title, *slug;
 };
 
@@ -254,27 +264,51 @@ enum kva_status kva_boards_build(struct kva_report *r, const struct kva_data *d,
 /* Everything of one arm that needs no other method. `work` of kva_boards_compute. */
 void kva_arm_measure(const struct kva_data *d, const struct kva_cells *c,
                      const struct kva_board *b, struct kva_arm *arm);
-/* Paired scores of two arms on the used tasks; caller frees with kva_pairs_release. */
+/* Bootstraps, tests and ranks of all boards, on all cores. */
+enum kva_status kva_boards_compute(struct kva_report *r, const struct kva_data *d,
+                                   const struct kva_cells *c, struct kva_error *err);
+
+/* ---- pairs.c: paired values of two rows, the measure of all tests ---- */
+/* All "higher is better". */
+enum kva_measure {
+    KVA_MEASURE_SCORE, /* the task's metric, 0..1 */
+    KVA_MEASURE_NATS,  /* -gold_nll */
+    KVA_MEASURE_GAIN   /* gold_nll(blind) - gold_nll, over samples that blind has too */
+};
+/* Two rows as cells: x[t], y[t] and blind[t] are cells of task t, -1 none. blind is read
+ * for GAIN only and may be NULL. Tasks with used[t] false are passed over. */
+struct kva_pair_cells {
+    const int *x, *y, *blind;
+    const bool *used;
+    const char *const *label;
+    int n_task;
+};
+/* Strata = tasks, clusters = contexts; reps are averaged. Release what was made. */
 struct kva_pairs {
     struct kva_stratum *s;
     double *values;
     int *clusters;
     int n_strata, n, n_discordant;
+    enum kva_measure measure;
     bool valid;  /* 95 % of the planned samples of both are there */
     bool binary; /* one binary task, one sample a context, one rep */
     uint64_t only_a, only_b;
 };
+enum kva_status kva_pairs_of(const struct kva_data *d, const struct kva_cells *c,
+                             const struct kva_pair_cells *in, enum kva_measure measure,
+                             struct kva_pairs *out, struct kva_error *err);
+/* Two arms of a board on its used tasks. */
 enum kva_status kva_pairs_make(const struct kva_data *d, const struct kva_cells *c,
                                const struct kva_board *b, const struct kva_arm *x,
-                               const struct kva_arm *y, struct kva_pairs *out,
-                               struct kva_error *err);
+                               const struct kva_arm *y, enum kva_measure measure,
+                               struct kva_pairs *out, struct kva_error *err);
 void kva_pairs_release(struct kva_pairs *p);
+/* Unweighted mean of the task means of a - b; NaN without a stratum. */
+double kva_pairs_delta(const struct kva_pairs *p);
+/* McNemar for one binary task of one rep, else the sign flip; NaN when not valid. */
+double kva_pair_p(const struct kva_pairs *p, uint32_t seed, int flips);
 uint32_t kva_pair_seed(const struct kva_data *d, const struct kva_board *b,
                        const struct kva_arm *x, const struct kva_arm *y, uint64_t seed);
-double kva_pair_p(const struct kva_pairs *p, uint32_t seed, int flips);
-/* Bootstraps, tests and ranks of all boards, on all cores. */
-enum kva_status kva_boards_compute(struct kva_report *r, const struct kva_data *d,
-                                   const struct kva_cells *c, struct kva_error *err);
 
 /* ---- tables.c and views ---- */
 enum kva_status kva_tables_build(struct kva_report *r, const struct kva_data *d,

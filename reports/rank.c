@@ -5,9 +5,11 @@
  * binary task) or sign flip, Benjamini-Hochberg over the rows of the board. Among
  * methods: the same tests for every pair of complete rows at one nominal budget, adjusted
  * over these pairs; rank = 1 + number of methods that are significantly better. A row
- * that is not comparable with the others of its budget has no rank. The work
- * items are independent, seeded from the pair, and shared by threads: neither their
- * number nor their order changes a bit. */
+ * that is not comparable with the others of its budget has no rank. Answer nats are
+ * compared the same way beside the score: retention as the ratio of gains over the blind
+ * run, sign flips, a rank of their own. A difference within the noise floor of the
+ * score is a tie. The work items are independent, seeded from the pair, and shared by
+ * threads: neither their number nor their order changes a bit. */
 #include "reports/internal.h"
 
 #include <math.h>
@@ -20,11 +22,13 @@
 #define PLAN_DISCORDANT 0.10 /* share assumed when no pair differs (reports.md 4.7) */
 #define MAX_THREADS     16
 
+/* What a pair of rows is compared by. */
+enum { BY_SCORE, BY_NATS, N_MEASURES };
+
 struct job {
     struct kva_board *b;
-    int x, y;     /* arms; y = -1: x against dense */
-    double p;     /* of a pair */
-    double delta; /* of a pair: mean x - mean y */
+    int x, y;                                /* arms; y = -1: x against dense */
+    double p[N_MEASURES], delta[N_MEASURES]; /* of a pair; delta: x - y, more is better */
 };
 struct work {
     const struct kva_report *r;
@@ -36,14 +40,14 @@ struct work {
     bool measure; /* first pass: what needs no partner */
 };
 
-static void against_dense(struct work *w, struct kva_board *b, struct kva_arm *arm)
+static void score_against_dense(struct work *w, struct kva_board *b, struct kva_arm *arm,
+                                uint32_t seed)
 {
-    const struct kva_arm *dense = &b->arm[b->dense];
     struct kva_pairs p;
-    uint32_t seed = kva_pair_seed(w->d, b, arm, dense, w->r->opts.seed);
     double share;
 
-    if (kva_pairs_make(w->d, w->c, b, arm, dense, &p, NULL) != KVA_OK) {
+    if (kva_pairs_make(w->d, w->c, b, arm, &b->arm[b->dense], KVA_MEASURE_SCORE, &p,
+                       NULL) != KVA_OK) {
         atomic_store(&w->failed, 1);
         return;
     }
@@ -62,24 +66,57 @@ static void against_dense(struct work *w, struct kva_board *b, struct kva_arm *a
     kva_pairs_release(&p);
 }
 
-static void against_method(struct work *w, struct job *j)
+/* The same of the gains over the blind run: their ratio is the nats retention. */
+static void nats_against_dense(struct work *w, struct kva_board *b, struct kva_arm *arm,
+                               uint32_t seed)
 {
-    const struct kva_arm *x = &j->b->arm[j->x], *y = &j->b->arm[j->y];
-    uint32_t seed = kva_pair_seed(w->d, j->b, x, y, w->r->opts.seed);
     struct kva_pairs p;
 
-    j->p = j->delta = (double)NAN;
-    if (kva_pairs_make(w->d, w->c, j->b, x, y, &p, NULL) != KVA_OK) {
+    if (b->blind < 0)
+        return;
+    if (kva_pairs_make(w->d, w->c, b, arm, &b->arm[b->dense], KVA_MEASURE_GAIN, &p,
+                       NULL) != KVA_OK) {
         atomic_store(&w->failed, 1);
         return;
     }
-    j->p = kva_pair_p(&p, seed, w->r->opts.replicates);
-    j->delta = 0;
-    for (int t = 0; t < p.n_strata; t++)
-        j->delta +=
-            (kva_stat_mean(p.s[t].a, p.s[t].n) - kva_stat_mean(p.s[t].b, p.s[t].n)) /
-            p.n_strata;
+    if (p.valid && p.n_strata > 0) {
+        if (kva_stat_bootstrap(p.s, (size_t)p.n_strata, seed, w->r->opts.replicates,
+                               false, &arm->nats, NULL) != KVA_OK)
+            atomic_store(&w->failed, 1);
+        arm->nats_p = kva_pair_p(&p, seed, w->r->opts.replicates);
+    }
     kva_pairs_release(&p);
+}
+
+static void against_dense(struct work *w, struct kva_board *b, struct kva_arm *arm)
+{
+    uint32_t seed = kva_pair_seed(w->d, b, arm, &b->arm[b->dense], w->r->opts.seed);
+
+    score_against_dense(w, b, arm, seed);
+    nats_against_dense(w, b, arm, seed);
+}
+
+static void against_method(struct work *w, struct job *j)
+{
+    static const enum kva_measure measure[N_MEASURES] = {KVA_MEASURE_SCORE,
+                                                         KVA_MEASURE_NATS};
+    const struct kva_arm *x = &j->b->arm[j->x], *y = &j->b->arm[j->y];
+    uint32_t seed = kva_pair_seed(w->d, j->b, x, y, w->r->opts.seed);
+
+    for (int m = 0; m < N_MEASURES; m++) {
+        struct kva_pairs p;
+
+        j->p[m] = j->delta[m] = (double)NAN;
+        if (m == BY_NATS && (isnan(x->nll) || isnan(y->nll)))
+            continue;
+        if (kva_pairs_make(w->d, w->c, j->b, x, y, measure[m], &p, NULL) != KVA_OK) {
+            atomic_store(&w->failed, 1);
+            return;
+        }
+        j->p[m] = kva_pair_p(&p, seed, w->r->opts.replicates);
+        j->delta[m] = kva_pairs_delta(&p);
+        kva_pairs_release(&p);
+    }
 }
 
 static void *worker(void *arg)
@@ -138,35 +175,87 @@ static bool same_budget(const struct kva_arm *x, const struct kva_arm *y)
     return x->budget == y->budget && strcmp(x->budget_kind, y->budget_kind) == 0;
 }
 
-/* Takes the rank from arms that some other ranked arm of the group cannot be compared
- * with: p is NaN when less than 95 % of the samples are common. Those with the most such
- * pairs go first, equals together, until every pair left has a p: no pair without a test
- * is ever called a tie. */
-static bool drop_incomparable(struct kva_board *b, const struct job *job,
-                              const int *index, int n)
-{
-    int *bad = kva_calloc((size_t)b->n_arm + 1, sizeof *bad), most;
+/* Pairs at one budget, by one measure. */
+struct group {
+    struct kva_board *b;
+    const struct job *job;
+    int *index, n; /* jobs of the group */
+    double *p;
+    bool *out; /* per arm: may not be ranked here */
+    int *rank;
+    int measure;
+};
 
-    if (!bad)
-        return false;
+/* Takes arms out that some other arm of the group cannot be compared with: p is NaN when
+ * less than 95 % of the samples are common. Those with the most such pairs go first,
+ * equals together, until every pair left has a p: no pair without a test is ever called a
+ * tie. `bad` has room for all arms. */
+static void drop_incomparable(struct group *g, int *bad)
+{
+    int most;
+
     do {
         most = 0;
-        memset(bad, 0, (size_t)b->n_arm * sizeof *bad);
-        for (int i = 0; i < n; i++) {
-            const struct job *j = &job[index[i]];
+        memset(bad, 0, (size_t)g->b->n_arm * sizeof *bad);
+        for (int i = 0; i < g->n; i++) {
+            const struct job *j = &g->job[g->index[i]];
 
-            if (!isnan(j->p) || !may_rank(b, &b->arm[j->x]) ||
-                !may_rank(b, &b->arm[j->y]))
+            if (!isnan(j->p[g->measure]) || g->out[j->x] || g->out[j->y])
                 continue;
             most = ++bad[j->x] > most ? bad[j->x] : most;
             most = ++bad[j->y] > most ? bad[j->y] : most;
         }
-        for (int k = 0; most && k < b->n_method; k++)
-            if (bad[k] == most)
-                b->arm[k].unranked = KVA_UNRANKED_SAMPLES;
+        for (int k = 0; most && k < g->b->n_method; k++)
+            g->out[k] |= bad[k] == most;
     } while (most);
-    free(bad);
-    return true;
+}
+
+/* rank[k] = 1 + number of arms significantly better than k, 0 for those out. */
+static void rank_by(const struct kva_report *r, struct group *g)
+{
+    double floor = g->measure == BY_SCORE ? g->b->noise : 0;
+    int n = 0;
+
+    for (int i = 0; i < g->n; i++) {
+        const struct job *j = &g->job[g->index[i]];
+
+        if (!g->out[j->x] && !g->out[j->y]) {
+            g->p[n] = j->p[g->measure];
+            g->index[n++] = g->index[i];
+        }
+    }
+    kva_stat_bh(g->p, (size_t)n);
+    for (int k = 0; k < g->b->n_method; k++)
+        g->rank[k] = !g->out[k];
+    for (int i = 0; i < n; i++) {
+        const struct job *j = &g->job[g->index[i]];
+        enum kva_verdict v = kva_stat_verdict(KVA_TIE_STAT, j->delta[g->measure], g->p[i],
+                                              floor, r->opts.alpha, true);
+
+        if (v == KVA_WIN)
+            g->rank[j->y]++;
+        else if (v == KVA_LOSS)
+            g->rank[j->x]++;
+    }
+}
+
+/* Writes the ranks of a group down; a rank that two arms share is a tie. */
+static void take_ranks(const struct group *g)
+{
+    for (int k = 0; k < g->b->n_method; k++) {
+        struct kva_arm *a = &g->b->arm[k];
+        bool tied = false;
+
+        for (int m = 0; m < g->b->n_method && g->rank[k]; m++)
+            tied |= m != k && g->rank[m] == g->rank[k];
+        if (g->rank[k] && g->measure == BY_SCORE) {
+            a->rank = g->rank[k];
+            a->tied = tied;
+        } else if (g->rank[k]) {
+            a->nats_rank = g->rank[k];
+            a->nats_tied = tied;
+        }
+    }
 }
 
 /* Ranks of the arms at the budget of `first`; jobs [from, to) are the board's pairs. */
@@ -174,50 +263,43 @@ static enum kva_status rank_group(struct kva_report *r, struct kva_board *b, int
                                   const struct job *job, int from, int to,
                                   struct kva_error *err)
 {
-    double *p = kva_calloc((size_t)(to - from) + 1, sizeof *p);
-    int *index = kva_calloc((size_t)(to - from) + 1, sizeof *index), n = 0, all = 0;
+    size_t n_job = (size_t)(to - from) + 1, n_arm = (size_t)b->n_arm + 1;
+    struct group g = {.b = b, .job = job};
+    int *bad = kva_calloc(n_arm, sizeof *bad);
+    enum kva_status rc = KVA_OK;
 
-    if (!p || !index) {
-        free(p);
-        free(index);
-        return KVA_FAIL(err, KVA_ENOMEM, "report: ranks: out of memory");
-    }
-    for (int i = from; i < to; i++)
-        if (same_budget(&b->arm[job[i].x], &b->arm[first]))
-            index[all++] = i;
-    if (!drop_incomparable(b, job, index, all)) {
-        free(p);
-        free(index);
-        return KVA_FAIL(err, KVA_ENOMEM, "report: ranks: out of memory");
-    }
-    for (int i = 0; i < all; i++)
-        if (may_rank(b, &b->arm[job[index[i]].x]) &&
-            may_rank(b, &b->arm[job[index[i]].y])) {
-            p[n] = job[index[i]].p;
-            index[n++] = index[i];
-        }
-    kva_stat_bh(p, (size_t)n);
-    for (int k = 0; k < b->n_method; k++)
-        if (may_rank(b, &b->arm[k]) && same_budget(&b->arm[k], &b->arm[first]))
-            b->arm[k].rank = 1;
-    for (int i = 0; i < n; i++) {
-        const struct job *j = &job[index[i]];
-        enum kva_verdict v =
-            kva_stat_verdict(KVA_TIE_STAT, j->delta, p[i], 0, r->opts.alpha, true);
-
-        if (v == KVA_WIN)
-            b->arm[j->y].rank++;
-        else if (v == KVA_LOSS)
-            b->arm[j->x].rank++;
+    g.index = kva_calloc(n_job, sizeof *g.index);
+    g.p = kva_calloc(n_job, sizeof *g.p);
+    g.out = kva_calloc(n_arm, sizeof *g.out);
+    g.rank = kva_calloc(n_arm, sizeof *g.rank);
+    if (!bad || !g.index || !g.p || !g.out || !g.rank) {
+        rc = KVA_FAIL(err, KVA_ENOMEM, "report: ranks: out of memory");
+        goto out;
     }
     for (int k = 0; k < b->n_method; k++)
-        for (int m = 0; m < b->n_method; m++)
-            if (k != m && b->arm[k].rank && b->arm[k].rank == b->arm[m].rank &&
-                same_budget(&b->arm[k], &b->arm[m]))
-                b->arm[k].tied = true;
-    free(p);
-    free(index);
-    return KVA_OK;
+        g.out[k] = !may_rank(b, &b->arm[k]) || !same_budget(&b->arm[k], &b->arm[first]);
+    for (g.measure = 0; g.measure < N_MEASURES; g.measure++) {
+        g.n = 0;
+        for (int i = from; i < to; i++)
+            if (same_budget(&b->arm[job[i].x], &b->arm[first]))
+                g.index[g.n++] = i;
+        for (int k = 0; k < b->n_method && g.measure == BY_NATS; k++)
+            g.out[k] |= isnan(b->arm[k].nll);
+        drop_incomparable(&g, bad);
+        for (int k = 0; k < b->n_method && g.measure == BY_SCORE; k++)
+            if (g.out[k] && may_rank(b, &b->arm[k]) &&
+                same_budget(&b->arm[k], &b->arm[first]))
+                b->arm[k].unranked = KVA_UNRANKED_SAMPLES;
+        rank_by(r, &g);
+        take_ranks(&g);
+    }
+out:
+    free(bad);
+    free(g.index);
+    free(g.p);
+    free(g.out);
+    free(g.rank);
+    return rc;
 }
 
 static int budget_class(const struct kva_arm *a)
@@ -267,15 +349,21 @@ static enum kva_status finish_board(struct kva_report *r, struct kva_board *b,
                                     const struct job *job, int from, int to,
                                     struct kva_error *err)
 {
-    double *p = kva_calloc((size_t)b->n_arm + 1, sizeof *p);
+    double *p = kva_calloc(2 * (size_t)b->n_arm + 1, sizeof *p);
+    double *q = p ? p + b->n_method : NULL;
 
     if (!p)
         return KVA_FAIL(err, KVA_ENOMEM, "report: ranks: out of memory");
-    for (int k = 0; k < b->n_method; k++)
+    for (int k = 0; k < b->n_method; k++) {
         p[k] = b->arm[k].p;
+        q[k] = b->arm[k].nats_p;
+    }
     kva_stat_bh(p, (size_t)b->n_method);
-    for (int k = 0; k < b->n_method; k++)
+    kva_stat_bh(q, (size_t)b->n_method);
+    for (int k = 0; k < b->n_method; k++) {
         b->arm[k].p_adj = p[k];
+        b->arm[k].nats_p_adj = q[k];
+    }
     free(p);
     for (int k = 0; k < b->n_method; k++)
         if (may_rank(b, &b->arm[k]) && b->arm[k].rank == 0)

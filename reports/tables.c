@@ -20,6 +20,8 @@ enum {
     C_RETENTION,
     C_NATS,
     C_NATS_RET,
+    C_NATS_P,
+    C_NATS_RANK,
     C_DELTA,
     C_P,
     C_TTFT,
@@ -51,8 +53,14 @@ static const struct kva_col LEADER[N_COLS] = {
      "score over the dense score, paired bootstrap, 95 % interval"},
     {"nats", "nats", "", KVA_COL_REAL, 2, false, 5, false,
      "answer nats: mean negative log-likelihood of a gold token; lower is better"},
-    {"nats_retention", "nats ret.", "%", KVA_COL_PERCENT, 1, false, 7, false,
-     "(blind - method) / (blind - dense): 100 is the full cache, 0 knows no context"},
+    {"nats_retention", "nats ret.", "%", KVA_COL_PERCENT, 1, true, 7, false,
+     "(blind - method) / (blind - dense): 100 is the full cache, 0 knows no context; "
+     "paired bootstrap over the three, 95 % interval"},
+    {"nats_p", "nats p", "", KVA_COL_P, 3, false, 14, false,
+     "of the nats against dense, paired sign flip, Benjamini-Hochberg adjusted over the "
+     "rows of the table"},
+    {"nats_rank", "nats rank", "", KVA_COL_INT, 0, false, 15, false,
+     "1 + number of methods at the same budget with significantly better answer nats"},
     {"delta", "\xce\x94 dense", "points", KVA_COL_PERCENT, 1, false, 6, false,
      "difference of the score to dense"},
     {"p", "p", "", KVA_COL_P, 3, false, 8, false,
@@ -153,12 +161,18 @@ static void fill_row(struct kva_report *r, const struct kva_board *b,
     v[C_SCORE] = kva_val_interval(a->score, a->score_ci);
     v[C_RETENTION] = kva_val_interval(a->boot.ratio, a->boot.ratio_ci);
     v[C_NATS] = kva_val_number(a->nll);
-    v[C_NATS_RET] = kva_val_number(a->nll_retention);
+    v[C_NATS_RET] = kva_val_interval(a->nats.ratio, a->nats.ratio_ci);
+    v[C_NATS_P] = kva_val_number(a->nats_p_adj);
+    if (a->nats_rank) {
+        v[C_NATS_RANK] = kva_val_number(a->nats_rank);
+        v[C_NATS_RANK].text =
+            kva_arena_printf(&r->arena, "%d%s", a->nats_rank, a->nats_tied ? "=" : "");
+    }
     v[C_DELTA] = kva_val_number(a->boot.diff);
     v[C_P] = kva_val_number(a->p_adj);
     if (!method) {
         v[C_RETENTION] = v[C_DELTA] = v[C_P] = kva_val_text("");
-        v[C_NATS_RET] = kva_val_text("");
+        v[C_NATS_RET] = v[C_NATS_P] = v[C_NATS_RANK] = kva_val_text("");
         v[C_MDE] = kva_val_text("");
     } else {
         v[C_MDE] = kva_val_number(a->mde);

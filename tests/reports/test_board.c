@@ -38,7 +38,7 @@ static void retention_delta_and_nats_are_scaled_by_dense_and_blind(void **state)
     NEAR(half->boot.diff, -0.5, 1e-12);
     /* nats: dense 0.1, blind 3, half (0.1 + 2)/2 = 1.05: (3 - 1.05)/(3 - 0.1) */
     NEAR(half->nll, 1.05, 1e-12);
-    NEAR(half->nll_retention, 1.95 / 2.9, 1e-12);
+    NEAR(half->nats.ratio, 1.95 / 2.9, 1e-12);
     NEAR(half->effective, 0.501, 1e-12);
     /* Wilson of 10 of 20, as metrics prove it */
     assert_true(half->score_ci.ok);
@@ -49,6 +49,64 @@ static void retention_delta_and_nats_are_scaled_by_dense_and_blind(void **state)
     assert_true(arm(b, "good+uniform", 0.5)->boot.ratio_ci.hi >
                 arm(b, "good+uniform", 0.5)->boot.ratio_ci.lo);
     assert_true(isnan(half->ttft_ms));
+    kva_report_free(r);
+    free(w);
+}
+
+/* Two rows that answer everything right, one of them with more doubt: the score ties,
+ * the nats do not. */
+static void answer_nats_separate_rows_that_the_score_ties(void **state)
+{
+    struct world *w = world_new(1, 40);
+    const char *all = A20 A20, *none = N20 N20;
+    struct kva_report *r;
+    const struct kva_board *b;
+    const struct kva_arm *sure, *unsure, *lost;
+    char *csv;
+
+    (void)state;
+    add_cell(w, 0, "blind", 1, "dense", none);
+    add_cell(w, 0, "dense", 1, "dense", all);
+    add_cell(w, 0, "lost", 0.5, "physical", all);
+    add_cell(w, 0, "sure", 0.5, "physical", all);
+    add_cell(w, 0, "unsure", 0.5, "physical", all);
+    for (int i = 0; i < 40; i++) {
+        w->out[80 + i].gold_nll = (double)NAN;
+        w->out[120 + i].gold_nll = 0.1 + 0.002 * (i % 7 - 3);
+        w->out[160 + i].gold_nll = 0.5 + 0.01 * (i % 5);
+    }
+    r = built(w, NULL);
+    b = mean_board(r, "physical");
+    sure = arm(b, "sure", 0.5);
+    unsure = arm(b, "unsure", 0.5);
+    lost = arm(b, "lost", 0.5);
+    assert_int_equal(sure->rank, 1);
+    assert_int_equal(unsure->rank, 1);
+    assert_int_equal(sure->nats_rank, 1);
+    assert_false(sure->nats_tied);
+    assert_int_equal(unsure->nats_rank, 2);
+    assert_int_equal(lost->nats_rank,
+                     0); /* no nats: no rank by them, the score's stays */
+    assert_int_equal(lost->rank, 1);
+    assert_true(isnan(lost->nats.ratio) && isnan(lost->nats_p));
+    NEAR(unsure->nats.ratio, (3 - 0.52) / 2.9, 1e-12);
+    NEAR(unsure->nats.diff, -0.42, 1e-12);
+    assert_true(unsure->nats.ratio_ci.lo < unsure->nats.ratio &&
+                unsure->nats.ratio < unsure->nats.ratio_ci.hi);
+    assert_true(unsure->nats_p_adj < 0.001);
+    assert_true(sure->nats_p_adj > 0.05);
+    csv = rendered(r, kva_report_csv);
+    assert_non_null(strstr(csv, "nats_retention,nats_retention_lo,nats_retention_hi,"
+                                "nats_p,nats_rank"));
+    free(csv);
+    kva_report_free(r);
+    /* without a blind run there is no scale, but still a comparison of methods */
+    for (int o = 0; o < 40; o++)
+        w->out[o].gold_nll = (double)NAN;
+    r = built(w, NULL);
+    b = mean_board(r, "physical");
+    assert_true(isnan(arm(b, "unsure", 0.5)->nats.ratio));
+    assert_int_equal(arm(b, "unsure", 0.5)->nats_rank, 2);
     kva_report_free(r);
     free(w);
 }
@@ -485,6 +543,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_are_one_plus_the_significantly_better_and_ties_are_ties),
         cmocka_unit_test(retention_delta_and_nats_are_scaled_by_dense_and_blind),
+        cmocka_unit_test(answer_nats_separate_rows_that_the_score_ties),
         cmocka_unit_test(a_task_below_its_floor_is_in_no_mean),
         cmocka_unit_test(a_blind_run_raises_the_floor),
         cmocka_unit_test(masked_rows_have_a_table_of_their_own_and_no_rank),
