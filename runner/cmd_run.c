@@ -12,7 +12,7 @@
 static struct {
     int dry_run, keep_going, limit, jobs, threads, wave, chunk, trace_kept, prompts;
     struct kva_opt_list only, set, data;
-    const char *progress, *label;
+    const char *progress, *label, *shard, *balance;
 } opt;
 
 const struct kva_opt *kva_cmd_run_options(void)
@@ -30,6 +30,10 @@ const struct kva_opt *kva_cmd_run_options(void)
          1000000},
         {"keep-going", 0, KVA_OPT_FLAG, &opt.keep_going, NULL,
          "go on with a model that is at its guess floor in every task", 0, 0},
+        {"shard", 0, KVA_OPT_STR, &opt.shard, "I/N",
+         "only part I (from 0) of N; parts are measured anywhere, then merged", 0, 0},
+        {"balance", 0, KVA_OPT_STR, &opt.balance, "RULE",
+         "how parts are cut: cost (default) or mod", 0, 0},
         {"jobs", 'j', KVA_OPT_INT, &opt.jobs, "N",
          "worker processes (default $KVAUDIT_JOBS, else one a core)", 1, 64},
         {"threads", 0, KVA_OPT_INT, &opt.threads, "N",
@@ -72,6 +76,16 @@ static enum kva_status load_suite(const char *path, struct kva_suite *s,
     kva_buf_release(&report);
     kva_arena_release(&arena);
     return rc;
+}
+
+static enum kva_status read_shard(struct kva_suite *s, struct kva_error *err)
+{
+    if (opt.shard == NULL && opt.balance != NULL)
+        return KVA_FAIL(err, KVA_EINVALID, "--balance is for --shard");
+    if (opt.shard == NULL)
+        return KVA_OK;
+    KVA_TRY(kva_shard_parse(opt.shard, &s->shard, err));
+    return kva_balance_parse(opt.balance, &s->shard.balance, err);
 }
 
 static int dry_run(struct kva_plan *plan, struct kva_db *db)
@@ -119,7 +133,8 @@ int kva_cmd_run(int argc, char **argv)
         return kva_command_usage("run", "one suite file is expected");
     o.path = argv[0];
     kva_command_signals();
-    if (load_suite(argv[0], &suite, &err) != KVA_OK) {
+    if (load_suite(argv[0], &suite, &err) != KVA_OK ||
+        read_shard(&suite, &err) != KVA_OK) {
         code = kva_command_fail(&err);
         goto out;
     }

@@ -4,8 +4,8 @@
  *
  * A unit is one (model, context, numerics, kv) and every job that wants it, in
  * sample-major order: model, task, sample index (reports.md 3.7). All methods of a sample
- * run next to each other, so an interrupted run leaves paired data. Cost of a unit (9.2):
- * jobs times n_ctx (1 + n_ctx/32768) + 40 max_new_tokens. */
+ * run next to each other, so an interrupted run leaves paired data. Of a sharded run the
+ * plan holds the contexts of its shard (shard.h) and all cells. */
 #include "runner/digest.h"
 
 #include <stdio.h>
@@ -426,7 +426,7 @@ static enum kva_status find_families(struct kva_plan *p, int task, struct family
 
 /* Counts go to the plan. */
 static bool rep_left(struct kva_plan *p, const struct kva_db_states *st,
-                     const struct kva_cell *c, const uint8_t task[32], int idx, int rep,
+                     struct kva_cell *c, const uint8_t task[32], int idx, int rep,
                      bool *has_perf)
 {
     struct kva_db_state s = {0};
@@ -434,6 +434,7 @@ static bool rep_left(struct kva_plan *p, const struct kva_db_states *st,
     if (st)
         s = kva_db_state_of(st, c->digest, task, idx, rep);
     *has_perf = s.has_perf;
+    c->planned++;
     p->n_planned++;
     if (s.state == 1) {
         p->n_done++;
@@ -470,7 +471,7 @@ static enum kva_status add_unit(struct kva_plan *p, int task, const struct famil
     }
     for (int q = 0; q < n_idx; q++)
         for (int k = 0; k < f->n; k++) {
-            const struct kva_cell *c = &p->cells[f->cells[k]];
+            struct kva_cell *c = &p->cells[f->cells[k]];
 
             if (idx[q] >= c->n)
                 continue;
@@ -504,8 +505,7 @@ static enum kva_status add_unit(struct kva_plan *p, int task, const struct famil
     if (!u->idx)
         return no_memory(err);
     memcpy(u->idx, idx, (size_t)n_idx * sizeof idx[0]);
-    u->cost = u->n_jobs * (n_ctx * (1 + n_ctx / 32768) +
-                           40.0 * kva_task_info(t->task)->max_new_tokens);
+    u->cost = kva_shard_cost(u->n_jobs, n_ctx, kva_task_info(t->task)->max_new_tokens);
     return KVA_OK;
 }
 
@@ -524,24 +524,102 @@ static enum kva_status grow_units(struct kva_plan *p, int more, int *cap,
     return KVA_OK;
 }
 
+/* A task's cells by family, and its contexts. */
+struct shared_task {
+    struct family *f;
+    int n, n_max;
+    struct contexts cx;
+};
+
+/* Outcomes that the suite wants of a context, timed ones counted again: what the database
+ * has of them must not move a context to another shard. */
+static int jobs_of_context(const struct kva_plan *p, const struct shared_task *s, int g)
+{
+    int jobs = 0;
+
+    for (int q = s->cx.first[g]; q < s->cx.first[g + 1]; q++)
+        for (int k = 0; k < s->n; k++)
+            for (int i = 0; i < s->f[k].n; i++) {
+                const struct kva_cell *c = &p->cells[s->f[k].cells[i]];
+                int idx = s->cx.order[q];
+
+                jobs += idx < c->n ? c->reps + (idx < c->perf) : 0;
+            }
+    return jobs;
+}
+
+/* Marks the samples of each task that belong to this shard. */
+static enum kva_status take_share(struct kva_plan *p, const struct shared_task *s,
+                                  struct kva_error *err)
+{
+    const struct kva_shard *shard = &p->suite->shard;
+    struct kva_shard_item *items = kva_calloc((size_t)p->n_contexts + 1, sizeof *items);
+    int at = 0;
+    enum kva_status rc = KVA_OK;
+
+    if (items == NULL)
+        return no_memory(err);
+    for (int t = 0; t < p->n_tasks; t++)
+        for (int g = 0; g < s[t].cx.n; g++) {
+            struct kva_shard_item *it = &items[at++];
+
+            memcpy(it->model, p->models[p->tasks[t].model].digest, sizeof it->model);
+            memcpy(it->task, p->tasks[t].digest, sizeof it->task);
+            it->idx = s[t].cx.order[s[t].cx.first[g]];
+            it->cost = kva_shard_cost(jobs_of_context(p, &s[t], g), s[t].cx.n_ctx[g],
+                                      kva_task_info(p->tasks[t].task)->max_new_tokens);
+        }
+    KVA_GO(kva_shard_assign(items, (size_t)p->n_contexts, shard->n, shard->balance, err));
+    p->n_mine = at = 0;
+    for (int t = 0; t < p->n_tasks; t++) {
+        bool *mine = kva_arena_alloc(&p->arena, (size_t)s[t].n_max + 1, sizeof mine[0]);
+
+        if (mine == NULL) {
+            rc = no_memory(err);
+            goto out;
+        }
+        for (int g = 0; g < s[t].cx.n; g++) {
+            bool is_mine = items[at++].shard == shard->i;
+
+            p->n_mine += is_mine;
+            for (int q = s[t].cx.first[g]; q < s[t].cx.first[g + 1]; q++)
+                mine[s[t].cx.order[q]] = is_mine;
+        }
+        p->tasks[t].mine = mine;
+    }
+out:
+    free(items);
+    return rc;
+}
+
 static enum kva_status make_units(struct kva_plan *p, const struct kva_db_states *st,
                                   struct kva_error *err)
 {
+    struct shared_task *s =
+        kva_arena_alloc(&p->arena, (size_t)p->n_tasks + 1, sizeof s[0]);
     int cap = 0;
 
+    if (s == NULL)
+        return no_memory(err);
     for (int t = 0; t < p->n_tasks; t++) {
-        struct family *f = NULL;
-        struct contexts cx;
-        int n = 0, n_max = 0;
+        KVA_TRY(find_families(p, t, &s[t].f, &s[t].n, err));
+        for (int k = 0; k < s[t].n; k++)
+            s[t].n_max = s[t].f[k].n_max > s[t].n_max ? s[t].f[k].n_max : s[t].n_max;
+        KVA_TRY(group_contexts(p, &p->tasks[t], s[t].n_max, &s[t].cx, err));
+        p->n_contexts += s[t].cx.n;
+    }
+    p->n_mine = p->n_contexts;
+    if (p->suite->shard.n > 0)
+        KVA_TRY(take_share(p, s, err));
+    for (int t = 0; t < p->n_tasks; t++) {
+        const struct contexts *cx = &s[t].cx;
+        const bool *mine = p->tasks[t].mine;
 
-        KVA_TRY(find_families(p, t, &f, &n, err));
-        for (int k = 0; k < n; k++)
-            n_max = f[k].n_max > n_max ? f[k].n_max : n_max;
-        KVA_TRY(group_contexts(p, &p->tasks[t], n_max, &cx, err));
-        KVA_TRY(grow_units(p, cx.n * n, &cap, err));
-        for (int g = 0; g < cx.n; g++)
-            for (int k = 0; k < n; k++)
-                KVA_TRY(add_unit(p, t, &f[k], &cx, g, st, err));
+        KVA_TRY(grow_units(p, cx->n * s[t].n, &cap, err));
+        for (int g = 0; g < cx->n; g++)
+            for (int k = 0; k < s[t].n; k++)
+                if (mine == NULL || mine[cx->order[cx->first[g]]])
+                    KVA_TRY(add_unit(p, t, &s[t].f[k], cx, g, st, err));
     }
     return KVA_OK;
 }
@@ -624,9 +702,10 @@ enum kva_status kva_plan_verdict(const struct kva_plan *p, struct kva_db *db,
     KVA_TRY(kva_db_load_states(db, &st, err));
     for (int i = 0; i < p->n_cells; i++) {
         const struct kva_cell *c = &p->cells[i];
+        const bool *mine = p->tasks[c->task].mine;
 
         for (int idx = 0; idx < c->n; idx++)
-            for (int r = 0; r < c->reps; r++) {
+            for (int r = 0; r < c->reps && (mine == NULL || mine[idx]); r++) {
                 struct kva_db_state s =
                     kva_db_state_of(st, c->digest, p->tasks[c->task].digest, idx, r);
 

@@ -12,6 +12,7 @@
 #include "db/db.h"
 #include "methods/method.h"
 #include "models/model.h"
+#include "runner/shard.h"
 #include "tasks/task.h"
 
 /* Only DENSE and PHYSICAL rank (R10).
@@ -88,8 +89,9 @@ struct kva_suite {
     int n_cells;
     int duplicates_dropped;
     int *excluded;
-    int n_excluded; /* cells removed by each `exclude` object */
-    int limit;      /* --limit, 0: none */
+    int n_excluded;         /* cells removed by each `exclude` object */
+    int limit;              /* --limit, 0: none */
+    struct kva_shard shard; /* the part to plan; set it before kva_plan_new */
     struct kva_arena arena;
 };
 struct kva_suite_opts {
@@ -137,6 +139,7 @@ struct kva_cell {
     int arm; /* of the suite's cell */
     uint8_t digest[32], dense_key[32], method_digest[32];
     char *slug, *spec_json, *params_json;
+    int64_t planned; /* outcomes, of this shard */
     int64_t cell_id; /* set when the rows were written */
 };
 struct kva_plan_model {
@@ -152,6 +155,7 @@ struct kva_plan_task {
     int model; /* lengths are fitted with this model's tokenizer */
     uint8_t digest[32];
     char *gen_json; /* with tokenizer, chat family and profile */
+    bool *mine;     /* [sample index] belongs to this shard; NULL: all do */
     int64_t task_id;
 };
 /* Counting and mapping through a model's tokenizer and chat split. */
@@ -186,7 +190,8 @@ struct kva_plan {
     struct kva_cell *cells;
     int n_cells;
     struct kva_unit *units;
-    int n_units; /* sample-major order; only units with jobs */
+    int n_units;            /* sample-major order; only units with jobs */
+    int n_contexts, n_mine; /* (model, task, context) of the suite, and of this shard */
     int64_t n_planned, n_done, n_retriable, n_todo,
         n_perf_todo; /* outcomes (and perf runs) */
     struct kva_arena arena;

@@ -221,7 +221,7 @@ static void add_to(struct group *g, const struct kva_cell *c, int todo, int perf
     }
     g->cells++;
     g->n = c->n > g->n ? c->n : g->n;
-    g->planned += (int64_t)c->n * c->reps;
+    g->planned += c->planned;
     g->todo += todo;
     g->perf += perf;
 }
@@ -265,6 +265,10 @@ static void print_text(const struct kva_plan *p, const struct group *g, int n,
     kva_buf_printf(out, "suite %s%s%s%s: %d cells, %lld outcomes\n", s->name,
                    s->note ? " (" : "", s->note ? s->note : "", s->note ? ")" : "",
                    p->n_cells, (long long)p->n_planned);
+    if (s->shard.n > 0)
+        kva_buf_printf(out, "shard %d/%d by %s: %d of %d contexts\n", s->shard.i,
+                       s->shard.n, kva_balance_name(s->shard.balance), p->n_mine,
+                       p->n_contexts);
     if (s->limit)
         kva_buf_printf(out, "limited to %d samples a cell\n", s->limit);
     kva_buf_putc(out, '\n');

@@ -227,7 +227,9 @@ static bool on_skip(void *ctx, int unit)
     struct writer *w = ctx;
     int model = w->plan->units[unit].model;
 
-    if (w->o->keep_going || w->o->limit > 0 || !kva_watch_shut(w->watch, model))
+    /* a shard sees only its part of a model's scores: all of them or none go on */
+    if (w->o->keep_going || w->o->limit > 0 || w->plan->suite->shard.n > 0 ||
+        !kva_watch_shut(w->watch, model))
         return false;
     w->stopped[model] = true;
     return true;
@@ -278,7 +280,8 @@ enum kva_status kva_sweep_start(struct kva_db *db, const struct kva_plan *plan,
     struct kva_env_row env;
     struct kva_db_run run = {.label = o->label != NULL ? o->label : s->note,
                              .started_ms = kva_wall_ms(),
-                             .shard_n = 1,
+                             .shard_i = s->shard.i,
+                             .shard_n = s->shard.n > 0 ? s->shard.n : 1,
                              .config_json = s->text};
     char uuid[37];
     const char *isa = "";
@@ -299,6 +302,12 @@ enum kva_status kva_sweep_start(struct kva_db *db, const struct kva_plan *plan,
         json_array_append_new(argv, json_sprintf("--set=%s", o->set[i]));
     if (o->limit > 0)
         json_array_append_new(argv, json_sprintf("--limit=%d", o->limit));
+    if (s->shard.n > 0)
+        json_array_append_new(argv,
+                              json_sprintf("--shard=%d/%d", s->shard.i, s->shard.n));
+    if (s->shard.n > 0 && s->shard.balance != KVA_BALANCE_COST)
+        json_array_append_new(
+            argv, json_sprintf("--balance=%s", kva_balance_name(s->shard.balance)));
     json_array_append_new(argv, json_sprintf("--suite-dir=%s", suite_dir(s->path, dir)));
     argv_text = json_dumps(argv, JSON_COMPACT);
     run.uuid = uuid;
@@ -461,7 +470,8 @@ int kva_sweep(struct kva_plan *plan, struct kva_db *db, const struct kva_sweep_o
                 "%s: %lld outcomes planned, %lld done, %lld to do, %lld to time alone\n",
                 plan->suite->name, (long long)plan->n_planned, (long long)plan->n_done,
                 (long long)plan->n_todo, (long long)plan->n_perf_todo);
-    if (plan->n_todo + plan->n_perf_todo == 0) {
+    /* an empty shard leaves its row all the same */
+    if (plan->n_todo + plan->n_perf_todo == 0 && plan->n_planned > 0) {
         struct kva_plan_verdict v = {0};
 
         if (kva_plan_verdict(plan, db, &v, &err) != KVA_OK)
