@@ -308,6 +308,28 @@ static void runs_table(struct kva_report *r, const struct kva_data *d)
 
 /* ---- footer ---- */
 
+static void noise_line(struct kva_report *r)
+{
+    double most = 0;
+    int known = 0, rank = 0;
+
+    for (int i = 0; i < r->n_board; i++) {
+        const struct kva_board *b = &r->board[i];
+
+        rank += b->ranks && b->dense >= 0;
+        known += b->ranks && b->dense >= 0 && b->noise_known;
+        most = b->noise > most ? b->noise : most;
+    }
+    if (known)
+        FOOT(r,
+             "Noise floor: measured for %d of %d tables, at most %.2f points; a smaller "
+             "difference is a tie.",
+             known, rank, 100 * most);
+    else
+        FOOT(r, "Noise floor not measured: it takes 3 repetitions of the full cache "
+                "(suite key reps); ties come from the tests alone.");
+}
+
 static void footer(struct kva_report *r, const struct kva_data *d,
                    const struct kva_cells *c, int shown)
 {
@@ -329,9 +351,7 @@ static void footer(struct kva_report *r, const struct kva_data *d,
          "adjusted over "
          "the rows of one table.",
          r->opts.alpha);
-    FOOT(r, "Noise floor: the CPU backend is exact (the same cell gives the same "
-            "tokens), so it is "
-            "0.");
+    noise_line(r);
     FOOT(r, "Scores are times 100. Held: (allocated + meta) / full cache. Smallest "
             "effect (MDE): "
             "power 0.8, alpha 0.05, with the observed share of differing samples.");

@@ -583,6 +583,7 @@ enum kva_status kva_report_html(const struct kva_report *r, const char *figures_
     section(r, KVA_VIEW_MEMORY, "memory", "Memory", false, out);
     section(r, KVA_VIEW_AUDIT, "audit", "Audit", false, out);
     section(r, KVA_VIEW_TIMING, "timing", "Timing", false, out);
+    section(r, KVA_VIEW_NOISE, "noise-all", "Noise floor", true, out);
     section(r, KVA_VIEW_COVERAGE, "coverage-all", "Coverage", true, out);
     reading(r, out);
     section(r, KVA_VIEW_ABOUT, "runs-all", "Methods and runs", false, out);

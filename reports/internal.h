@@ -51,6 +51,7 @@ enum {
     KVA_VIEW_ANSWERS = 128,
     KVA_VIEW_GRID = 256, /* sample by sample: in exports, not on the page */
     KVA_VIEW_AUDIT = 512,
+    KVA_VIEW_NOISE = 1024,
     KVA_VIEW_ABOUT = 32 /* methods and runs: under the leaderboard, in every page */
 };
 struct kva_tab {
@@ -309,6 +310,21 @@ double kva_pairs_delta(const struct kva_pairs *p);
 double kva_pair_p(const struct kva_pairs *p, uint32_t seed, int flips);
 uint32_t kva_pair_seed(const struct kva_data *d, const struct kva_board *b,
                        const struct kva_arm *x, const struct kva_arm *y, uint64_t seed);
+
+/* ---- noise.c: noise floor (reports.md 4.6) ---- */
+struct kva_noise {
+    int reps, n; /* whole repetitions; samples of one */
+    double flip, regen, s;
+    double floor; /* 2 sqrt(2) s; 0 when not known */
+    bool known;   /* at least 3 repetitions on one kind of machine */
+};
+/* Of the mean over the used tasks' dense cells (-1: none); of several kinds of machine
+ * the one with the largest floor. */
+enum kva_status kva_noise_of(const struct kva_data *d, const struct kva_cells *c,
+                             const int *cell, const bool *used, int n_task,
+                             struct kva_noise *out, struct kva_error *err);
+enum kva_status kva_noise_table(struct kva_report *r, const struct kva_data *d,
+                                const struct kva_cells *c, struct kva_error *err);
 
 /* ---- tables.c and views ---- */
 enum kva_status kva_tables_build(struct kva_report *r, const struct kva_data *d,

@@ -372,6 +372,19 @@ static enum kva_status finish_board(struct kva_report *r, struct kva_board *b,
     return KVA_OK;
 }
 
+static enum kva_status noise(const struct kva_data *d, const struct kva_cells *c,
+                             struct kva_board *b, struct kva_error *err)
+{
+    struct kva_noise n;
+
+    if (b->dense < 0)
+        return KVA_OK;
+    KVA_TRY(kva_noise_of(d, c, b->arm[b->dense].cell, b->used, b->n_task, &n, err));
+    b->noise = n.floor;
+    b->noise_known = n.known;
+    return KVA_OK;
+}
+
 static int count_pairs(const struct kva_board *b)
 {
     int n = 0;
@@ -440,6 +453,7 @@ enum kva_status kva_boards_compute(struct kva_report *r, const struct kva_data *
 
         if (!shown(r, &r->board[i]))
             continue;
+        KVA_GO(noise(d, c, &r->board[i], err));
         while (to < w.n && w.job[to].b == &r->board[i] && w.job[to].y >= 0)
             to++;
         KVA_GO(finish_board(r, &r->board[i], w.job, from[i], to, err));

@@ -20,12 +20,15 @@ static enum kva_status defaults(struct kva_report *r, const struct kva_report_op
     if (r->opts.width <= 0)
         r->opts.width = 100;
     r->view = kva_view_of(r->opts.view);
-    if (r->view == 0)
-        return KVA_FAIL(err, KVA_EINVALID,
-                        "unknown view '%s'; views are leaderboard, tasks, survival, "
-                        "answers, grid, audit, memory, timing, "
-                        "coverage",
-                        r->opts.view);
+    if (r->view == 0) {
+        const char *names[KVA_MAX_VIEWS], *near;
+
+        kva_view_names(names);
+        near = kva_nearest(r->opts.view, names);
+        return KVA_FAIL(err, KVA_EINVALID, "unknown view '%s'%s%s%s", r->opts.view,
+                        near ? ", did you mean '" : "", near ? near : "",
+                        near ? "'?" : "");
+    }
     if (r->opts.replicates < 0)
         return KVA_FAIL(err, KVA_EINVALID, "a bootstrap needs at least one replicate");
     if (r->opts.command &&

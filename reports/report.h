@@ -12,9 +12,17 @@
 #include "db/db.h"
 #include "kva.h"
 
+/* Views: one table of them (table.c), ended by a NULL name. */
+struct kva_view {
+    const char *name, *summary;
+    int bit;
+};
+extern const struct kva_view kva_views[];
+enum { KVA_MAX_VIEWS = 32 };
+void kva_view_names(const char *name[KVA_MAX_VIEWS]); /* NULL-terminated */
+
 struct kva_report_opts {
-    const char *view; /* "leaderboard" (default), "tasks", "survival", "answers", "grid",
-                       * "audit", "memory", "timing", "coverage" */
+    const char *view; /* a name of kva_views; NULL: leaderboard */
     const char
         *only; /* key=glob[,key=glob]: model, method, task, budget, enforce; NULL: all */
     uint64_t seed;  /* of bootstrap and sign flips; default 0 */

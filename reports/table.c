@@ -8,33 +8,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    const char *name;
-    int view;
-} VIEWS[] = {{"leaderboard", KVA_VIEW_LEADERBOARD},
-             {"tasks", KVA_VIEW_TASKS},
-             {"memory", KVA_VIEW_MEMORY},
-             {"timing", KVA_VIEW_TIMING},
-             {"survival", KVA_VIEW_SURVIVAL},
-             {"answers", KVA_VIEW_ANSWERS},
-             {"grid", KVA_VIEW_GRID},
-             {"audit", KVA_VIEW_AUDIT},
-             {"coverage", KVA_VIEW_COVERAGE}};
+const struct kva_view kva_views[] = {
+    {"leaderboard", "methods by budget: score, retention, interval, answer nats",
+     KVA_VIEW_LEADERBOARD},
+    {"tasks", "the same, task by task", KVA_VIEW_TASKS},
+    {"survival", "how much evidence, payload and distractors methods keep",
+     KVA_VIEW_SURVIVAL},
+    {"answers", "how answers end, other metrics, breakdowns by label and turn",
+     KVA_VIEW_ANSWERS},
+    {"grid", "niah/grid sample by sample", KVA_VIEW_GRID},
+    {"audit", "verdicts of the audits, with the numbers behind them", KVA_VIEW_AUDIT},
+    {"memory", "held, allocated and peak bytes against the nominal budget",
+     KVA_VIEW_MEMORY},
+    {"timing", "prefill, scoring, eviction, first token, decode", KVA_VIEW_TIMING},
+    {"noise", "what repeating the full cache changes by itself", KVA_VIEW_NOISE},
+    {"coverage", "outcomes planned, done, failed, missing", KVA_VIEW_COVERAGE},
+    {NULL, NULL, 0}};
 
 int kva_view_of(const char *name)
 {
-    for (size_t i = 0; i < sizeof VIEWS / sizeof VIEWS[0]; i++)
-        if (strcmp(VIEWS[i].name, name) == 0)
-            return VIEWS[i].view;
+    for (const struct kva_view *v = kva_views; v->name; v++)
+        if (strcmp(v->name, name) == 0)
+            return v->bit;
     return 0;
 }
 
 const char *kva_view_name(int view)
 {
-    for (size_t i = 0; i < sizeof VIEWS / sizeof VIEWS[0]; i++)
-        if (VIEWS[i].view == view)
-            return VIEWS[i].name;
+    for (const struct kva_view *v = kva_views; v->name; v++)
+        if (v->bit == view)
+            return v->name;
     return "about";
+}
+
+void kva_view_names(const char *name[KVA_MAX_VIEWS])
+{
+    int n = 0;
+
+    for (; kva_views[n].name && n < KVA_MAX_VIEWS - 1; n++)
+        name[n] = kva_views[n].name;
+    name[n] = NULL;
 }
 
 bool kva_tab_shown(const struct kva_report *r, const struct kva_tab *t)

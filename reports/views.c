@@ -321,6 +321,8 @@ enum kva_status kva_views_build(struct kva_report *r, const struct kva_data *d,
         kva_audit_tables(r, d, c);
     if (wanted(r, KVA_VIEW_GRID))
         kva_grid_table(r, d, c);
+    if (wanted(r, KVA_VIEW_NOISE))
+        KVA_TRY(kva_noise_table(r, d, c, err));
     coverage_table(r, d, c);
     if (r->nomem)
         return KVA_FAIL(err, KVA_ENOMEM, "report: tables: out of memory");

@@ -6,6 +6,7 @@
 #include "db/db.h"
 #include "methods/method.h"
 #include "metrics/metric.h"
+#include "reports/report.h"
 #include "models/model.h"
 #include "tasks/task.h"
 
@@ -393,24 +394,14 @@ static enum kva_status list_metrics(struct listing *l, struct kva_error *err)
 
 static enum kva_status list_views(struct listing *l, struct kva_error *err)
 {
-    static const char *const views[][2] = {
-        {"leaderboard", "methods by budget: score, retention, interval, answer nats"},
-        {"tasks", "the same, task by task"},
-        {"survival", "how much evidence, payload and distractors methods keep"},
-        {"answers", "how answers end, other metrics, breakdowns by label and turn"},
-        {"grid", "niah/grid sample by sample"},
-        {"memory", "held, allocated and peak bytes against the nominal budget"},
-        {"timing", "prefill, scoring, eviction, first token, decode"},
-        {"coverage", "outcomes planned, done, failed, missing"},
-    };
     struct table t = {.width = 2};
 
     (void)err;
-    for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) {
-        put(&t, views[i][0]);
-        put(&t, views[i][1]);
-        json_array_append_new(l->items, json_pack("{s:s, s:s}", "name", views[i][0],
-                                                  "summary", views[i][1]));
+    for (const struct kva_view *v = kva_views; v->name; v++) {
+        put(&t, v->name);
+        put(&t, v->summary);
+        json_array_append_new(
+            l->items, json_pack("{s:s, s:s}", "name", v->name, "summary", v->summary));
     }
     print_table(&t, l->out);
     return KVA_OK;

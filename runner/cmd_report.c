@@ -116,9 +116,7 @@ int kva_cmd_report(int argc, char **argv)
 {
     static const char *const formats[] = {"text",     "json", "csv",
                                           "markdown", "html", NULL};
-    static const char *const views[] = {"leaderboard", "tasks", "survival", "answers",
-                                        "grid",        "audit", "memory",   "timing",
-                                        "coverage",    NULL};
+    const char *views[KVA_MAX_VIEWS];
     struct kva_error err = {0};
     struct kva_data data;
     struct kva_db **dbs = NULL;
@@ -129,6 +127,7 @@ int kva_cmd_report(int argc, char **argv)
 
     if (argc > 1)
         return kva_command_usage("report", "one view at a time, not '%s'", argv[1]);
+    kva_view_names(views);
     for (i = 0; argc && views[i] && strcmp(views[i], argv[0]) != 0; i++)
         ;
     if (argc && !views[i]) {
