@@ -123,6 +123,15 @@ double kva_stat_signflip(const struct kva_stratum *s, size_t n_strata, uint32_t 
 double kva_stat_wilcoxon(const double *d, size_t n); /* signed rank, two-sided */
 double kva_stat_signtest(uint64_t wins, uint64_t losses);
 double kva_stat_mannwhitney(const double *a, size_t na, const double *b, size_t nb);
+/* Repetitions of a time: median (NaN: none), how many lie more than 14.826 median
+ * absolute deviations from it, and median(now) / median(base) with its bootstrap
+ * interval. */
+double kva_stat_median(const double *x, size_t n);
+size_t kva_stat_outliers(const double *x, size_t n);
+enum kva_status kva_stat_median_ratio(const double *base, size_t nb, const double *now,
+                                      size_t nn, uint32_t seed, int replicates,
+                                      double *ratio, struct kva_interval *ci,
+                                      struct kva_error *err);
 /* In place: p becomes adjusted. NaN entries are not comparisons and stay. */
 void kva_stat_bh(double *p, size_t n);
 void kva_stat_holm(double *p, size_t n);

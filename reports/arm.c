@@ -30,8 +30,8 @@ static int count_ok(const struct kva_cells *c, int cell)
     return n;
 }
 
-static enum kva_badge badge_of(const struct kva_data_cell *c,
-                               const struct kva_data_outcome *o, int *bits)
+enum kva_badge kva_badge_of(const struct kva_data_cell *c,
+                            const struct kva_data_outcome *o, int *bits)
 {
     const struct kva_db_memory *m = &o->memory;
     int audit;
@@ -137,7 +137,7 @@ static void outcomes_of_arm(const struct kva_data *d, const struct kva_cells *c,
             }
             arm->ok++;
             length += o->stop && strcmp(o->stop, "length") == 0;
-            badge = badge_of(&d->cells[cell], o, &arm->audit);
+            badge = kva_badge_of(&d->cells[cell], o, &arm->audit);
             if (arm->badge == KVA_BADGE_NONE || badge > arm->badge)
                 arm->badge = badge;
             add_memory(arm, o, &s);

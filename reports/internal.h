@@ -262,6 +262,9 @@ void kva_protocol_note(struct kva_report *r, struct kva_tab *t, const struct kva
 /* ---- board.c, arm.c, rank.c ---- */
 enum kva_status kva_boards_build(struct kva_report *r, const struct kva_data *d,
                                  const struct kva_cells *c, struct kva_error *err);
+/* Audit verdict of one outcome (reports.md 5.2); *bits gathers the audit bits seen. */
+enum kva_badge kva_badge_of(const struct kva_data_cell *c,
+                            const struct kva_data_outcome *o, int *bits);
 /* Everything of one arm that needs no other method. `work` of kva_boards_compute. */
 void kva_arm_measure(const struct kva_data *d, const struct kva_cells *c,
                      const struct kva_board *b, struct kva_arm *arm);
