@@ -2,17 +2,22 @@
 /* cmd_run.c - `kvaudit run SUITE`: plan, measure what is missing, store, summarise.
  *
  * sweep.c measures. */
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "runner/commands.h"
 #include "runner/data_args.h"
+#include "runner/slurm.h"
 #include "runner/sweep.h"
 
 static struct {
-    int dry_run, keep_going, limit, jobs, threads, wave, chunk, trace_kept, prompts;
+    int dry_run, keep_going, limit, jobs, threads, wave, chunk, trace_kept, prompts,
+        slurm;
     struct kva_opt_list only, set, data;
-    const char *progress, *label, *shard, *balance;
+    const char *progress, *label, *shard, *balance, *db_dir;
 } opt;
 
 const struct kva_opt *kva_cmd_run_options(void)
@@ -34,6 +39,12 @@ const struct kva_opt *kva_cmd_run_options(void)
          "only part I (from 0) of N; parts are measured anywhere, then merged", 0, 0},
         {"balance", 0, KVA_OPT_STR, &opt.balance, "RULE",
          "how parts are cut: cost (default) or mod", 0, 0},
+        {"slurm", 0, KVA_OPT_INT, &opt.slurm, "N",
+         "print a script that submits N shards and their merge to Slurm; run nothing", 1,
+         10000},
+        {"db-dir", 0, KVA_OPT_STR, &opt.db_dir, "DIR",
+         "with --slurm: where databases, scripts and logs go (default ./kvaudit-shards)",
+         0, 0},
         {"jobs", 'j', KVA_OPT_INT, &opt.jobs, "N",
          "worker processes (default $KVAUDIT_JOBS, else one a core)", 1, 64},
         {"threads", 0, KVA_OPT_INT, &opt.threads, "N",
@@ -80,8 +91,16 @@ static enum kva_status load_suite(const char *path, struct kva_suite *s,
 
 static enum kva_status read_shard(struct kva_suite *s, struct kva_error *err)
 {
-    if (opt.shard == NULL && opt.balance != NULL)
-        return KVA_FAIL(err, KVA_EINVALID, "--balance is for --shard");
+    if (opt.db_dir != NULL && opt.slurm == 0)
+        return KVA_FAIL(err, KVA_EINVALID, "--db-dir is for --slurm");
+    if (opt.slurm > 0 && (opt.shard != NULL || opt.dry_run || kva_common.db.n > 0))
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "--slurm gives every shard its number and its database in "
+                        "--db-dir; --shard, --dry-run and --db do not go with it");
+    if (opt.shard == NULL && opt.slurm == 0 && opt.balance != NULL)
+        return KVA_FAIL(err, KVA_EINVALID, "--balance is for --shard and --slurm");
+    if (opt.slurm > 0)
+        return kva_balance_parse(opt.balance, &s->shard.balance, err);
     if (opt.shard == NULL)
         return KVA_OK;
     KVA_TRY(kva_shard_parse(opt.shard, &s->shard, err));
@@ -98,6 +117,42 @@ static int dry_run(struct kva_plan *plan, struct kva_db *db)
     if (kva_plan_print(plan, db, kva_common.json != 0, &out, &err) != KVA_OK ||
         kva_command_out(out.data, out.len, &err) != KVA_OK)
         code = kva_command_fail(&err);
+    kva_buf_release(&out);
+    return code;
+}
+
+/* The suite was read: a broken one fails here and not on the cluster. */
+static int slurm(const char *suite)
+{
+    static const char *const not_forwarded[] = {"slurm", "db-dir", NULL};
+    char program[PATH_MAX], cwd[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    struct kva_slurm job = {.program = program,
+                            .cwd = cwd,
+                            .suite = suite,
+                            .dir = opt.db_dir != NULL ? opt.db_dir : "./kvaudit-shards",
+                            .shards = opt.slurm};
+    struct kva_error err = {0};
+    struct kva_buf words, out;
+    int code = 0;
+
+    kva_buf_init(&words, 0);
+    kva_buf_init(&out, 0);
+    if (n < 0 || getcwd(cwd, sizeof cwd) == NULL) {
+        KVA_FAIL(&err, KVA_EIO, "where this program and its directory are: %s",
+                 strerror(errno));
+        code = kva_command_fail(&err);
+        goto out;
+    }
+    program[n] = '\0';
+    kva_options_words(kva_cmd_run_options(), not_forwarded, &words);
+    job.words = words.len > 0 ? words.data : "";
+    kva_slurm_script(&job, &out);
+    if (kva_buf_status(&words, &err) != KVA_OK || kva_buf_status(&out, &err) != KVA_OK ||
+        kva_command_out(out.data, out.len, &err) != KVA_OK)
+        code = kva_command_fail(&err);
+out:
+    kva_buf_release(&words);
     kva_buf_release(&out);
     return code;
 }
@@ -127,15 +182,24 @@ int kva_cmd_run(int argc, char **argv)
         .set = opt.set.v,
         .n_set = opt.set.n,
         .json = kva_common.json != 0};
+    static const char *const not_repeated[] = {"progress", NULL};
+    struct kva_buf words;
     int code;
 
     if (argc != 1)
         return kva_command_usage("run", "one suite file is expected");
+    kva_buf_init(&words, 0);
+    kva_options_words(kva_cmd_run_options(), not_repeated, &words);
     o.path = argv[0];
+    o.words = words.data;
     kva_command_signals();
     if (load_suite(argv[0], &suite, &err) != KVA_OK ||
         read_shard(&suite, &err) != KVA_OK) {
         code = kva_command_fail(&err);
+        goto out;
+    }
+    if (opt.slurm > 0) {
+        code = slurm(argv[0]);
         goto out;
     }
     if (opt.dry_run && access(kva_db_default(), F_OK) != 0) {
@@ -157,5 +221,6 @@ out:
     kva_plan_release(&plan);
     kva_suite_release(&suite);
     kva_db_close(db);
+    kva_buf_release(&words);
     return code;
 }

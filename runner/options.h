@@ -55,6 +55,12 @@ void kva_options_help(const struct kva_command *cmd,
                       struct kva_buf *out);       /* cmd NULL: overview */
 void kva_options_man(struct kva_buf *out);        /* roff of kvaudit.1 */
 void kva_options_completion(struct kva_buf *out); /* bash */
+/* The word as a shell reads it back, quoted when it must be. */
+void kva_shell_quote(const char *word, struct kva_buf *out);
+/* The options that were given, a blank before each, without those named in `except`
+ * (ends with NULL): " --set defaults.n=3 --limit 4". An INT of 0 was not given. */
+void kva_options_words(const struct kva_opt *table, const char *const *except,
+                       struct kva_buf *out);
 /* First database: --db, else KVAUDIT_DB, else ./kvaudit.db */
 const char *kva_db_default(void);
 

@@ -712,6 +712,8 @@ enum kva_status kva_plan_verdict(const struct kva_plan *p, struct kva_db *db,
                 v->absent += s.state == 0;
                 v->truncated += s.truncated;
                 v->failed += s.state != 0 && !s.ok && !s.truncated;
+                v->retriable +=
+                    s.state == 0 || (s.state == 2 && s.attempts < c->max_attempts);
                 v->audit_failed += s.audit_bad;
             }
     }

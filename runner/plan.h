@@ -207,6 +207,7 @@ enum kva_status kva_plan_write(struct kva_plan *p, struct kva_db *db, int64_t ru
 /* What a database holds of the plan, whichever run measured it. */
 struct kva_plan_verdict {
     int64_t absent, failed, truncated; /* outcomes */
+    int64_t retriable;                 /* absent, or failed with attempts left */
     int64_t audit_failed;              /* outcomes under physical */
 };
 enum kva_status kva_plan_verdict(const struct kva_plan *p, struct kva_db *db,

@@ -406,6 +406,22 @@ static int exit_of(const struct kva_plan_verdict *v, int conflicts)
                                                       : 0;
 }
 
+/* The command that goes on, ready for a shell. */
+static void tell_resume(const struct writer *w, const char *what, const char *does)
+{
+    struct kva_buf b;
+
+    kva_buf_init(&b, 0);
+    kva_buf_printf(&b, "kvaudit %s ", w->o->command);
+    kva_shell_quote(w->o->path, &b);
+    kva_buf_puts(&b, w->o->words != NULL ? w->o->words : "");
+    kva_buf_puts(&b, " --db ");
+    kva_shell_quote(kva_db_path(w->db), &b);
+    if (kva_buf_status(&b, NULL) == KVA_OK)
+        fprintf(stderr, "kvaudit: %s; `%s` %s\n", what, b.data, does);
+    kva_buf_release(&b);
+}
+
 static int finish(struct writer *w, enum kva_status rc, const struct kva_error *why,
                   double secs)
 {
@@ -450,10 +466,11 @@ static int finish(struct writer *w, enum kva_status rc, const struct kva_error *
     if (rc == KVA_OK)
         tell_watch(w->plan, w->db, w->stopped);
     if (rc == KVA_EINTERRUPTED)
-        fprintf(stderr, "kvaudit: interrupted; `kvaudit %s %s --db %s` resumes\n",
-                w->o->command, w->o->path, kva_db_path(w->db));
+        tell_resume(w, "interrupted", "resumes");
     else if (rc != KVA_OK)
         (void)kva_command_fail(why);
+    else if (v.retriable > 0)
+        tell_resume(w, "some are left", "tries them again");
     return code;
 }
 

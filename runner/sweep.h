@@ -8,6 +8,7 @@
 struct kva_sweep_opts {
     const char *command; /* the word of the command line: "run", "audit" */
     const char *path;    /* suite file as given, for messages */
+    const char *words;   /* options that shape the work, quoted, each after a blank */
     int jobs, threads, wave, chunk, trace_kept, limit;
     bool keep_going, prompts;
     const char *progress, *label; /* NULL: the defaults */

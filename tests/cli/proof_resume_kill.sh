@@ -104,7 +104,7 @@ for sig in INT TERM; do
   wait $pid
   is "${sig}_exit" $? $((128 + $(kill -l $sig)))
   gone $children && ok "${sig}_workers_end" || no "${sig}_workers_end"
-  has "${sig}_says_how_to_resume" "$T/err" "interrupted"
+  has "${sig}_says_how_to_resume" "$T/err" "interrupted; \`kvaudit run $T/long.json --jobs 2 --db $T/$db.db\` resumes"
   count "${sig}_status" $db interrupted "SELECT status FROM run ORDER BY run_id DESC LIMIT 1"
   n=$(stored $db)
   [ "$n" -ge 10 ] && [ "$n" -lt 2000 ] && ok "${sig}_keeps_finished_outcomes" || no "${sig}_keeps_finished_outcomes $n"

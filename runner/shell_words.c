@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* shell_words.c - options as they were given, as words of a POSIX shell: for the command
+ * that resumes a run, and for job scripts. */
+#include "runner/options.h"
+
+#include <string.h>
+
+void kva_shell_quote(const char *word, struct kva_buf *out)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789_./=:,@%+-";
+
+    if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+        kva_buf_puts(out, word);
+        return;
+    }
+    kva_buf_putc(out, '\'');
+    for (; *word != '\0'; word++)
+        kva_buf_puts(out, *word == '\'' ? "'\\''" : (char[]){*word, '\0'});
+    kva_buf_putc(out, '\'');
+}
+
+static void word(const struct kva_opt *o, const char *value, struct kva_buf *out)
+{
+    kva_buf_printf(out, " --%s", o->name);
+    if (value != NULL) {
+        kva_buf_putc(out, ' ');
+        kva_shell_quote(value, out);
+    }
+}
+
+static bool among(const char *name, const char *const *list)
+{
+    for (; *list != NULL; list++)
+        if (strcmp(*list, name) == 0)
+            return true;
+    return false;
+}
+
+void kva_options_words(const struct kva_opt *table, const char *const *except,
+                       struct kva_buf *out)
+{
+    for (const struct kva_opt *o = table; o->name != NULL; o++) {
+        const struct kva_opt_list *list = o->where;
+
+        if (among(o->name, except))
+            continue;
+        if (o->type == KVA_OPT_FLAG && *(int *)o->where > 0)
+            word(o, NULL, out);
+        if (o->type == KVA_OPT_INT && *(int *)o->where != 0)
+            kva_buf_printf(out, " --%s %d", o->name, *(int *)o->where);
+        if (o->type == KVA_OPT_STR && *(const char **)o->where != NULL)
+            word(o, *(const char **)o->where, out);
+        for (int i = 0; o->type == KVA_OPT_LIST && i < list->n; i++)
+            word(o, list->v[i], out);
+    }
+}
