@@ -8,6 +8,7 @@
 #define KVA_FIG_WIDTH  960
 #define KVA_FIG_HEIGHT 540
 #define KVA_FIG_FONT   "DejaVu Sans"
+#define KVA_FIG_PANELS 24 /* one a method: more help nobody and make a heavy page */
 
 /* After Okabe and Ito, told apart with every colour vision: orange, sky blue and purple
  * are darker than theirs, so that every colour has a contrast of 3 on the page's light
@@ -33,6 +34,22 @@ struct kva_figure *kva_figure_add(struct kva_report *r, enum kva_figure_kind kin
 bool kva_figure_close(struct kva_report *r, struct kva_figure *f, struct kva_buf *tsv,
                       struct kva_buf *body);
 
+/* Method names of a board in order of name, each once, into `name` (n_arm of them); how
+ * many. */
+int kva_fig_methods(const struct kva_board *b, const char **name);
+/* The same, but when there are more than KVA_FIG_PANELS only so many: those that stand
+ * first in the leaderboard. *all (may be NULL): how many there are. */
+int kva_fig_leaders(const struct kva_board *b, const char **name, int *all);
+/* "24 of 46 methods ..." for the caption; "" when all are shown. */
+const char *kva_fig_shown(struct kva_report *r, int shown, int all);
+/* Starts a multiplot of n panels, at most `most` beside each other, each `height` high;
+ * returns the height of the figure. */
+int kva_gp_panels(struct kva_buf *out, int n, int most, int height);
+/* Axes that all plots of points and lines share. */
+void kva_gp_axes(struct kva_buf *out);
+/* A horizontal axis in powers of two, labelled with scale times the value. */
+void kva_gp_log2_tics(struct kva_buf *out, double lo, double hi, double scale);
+
 /* ---- heat.c: panels of coloured cells ---- */
 struct kva_heat {
     const char *title;
@@ -48,6 +65,7 @@ struct kva_heat_axes {
     int n_y;
     const char *xlabel, *ylabel;
     bool numbers, marks; /* numbers in the cells, else a colour bar; dots where marked */
+    bool beside;         /* all panels in one row that names y once, as high as y needs */
     const char *also;    /* names of the further fields; NULL: none */
 };
 bool kva_heat_init(struct kva_report *r, struct kva_heat *p, const char *title, int n_x,
@@ -73,10 +91,11 @@ struct kva_figure_source {
     kva_figure_builder *build;
     const char *wants; /* what to run to get its data; NULL: say nothing */
 };
-kva_figure_builder kva_figure_retention, kva_figure_memory; /* figures.c */
-kva_figure_builder kva_figure_depth;                        /* heatmap.c */
-kva_figure_builder kva_figure_grid;                         /* grid.c */
-kva_figure_builder kva_figure_survival, kva_figure_heads;   /* _survival.c */
-kva_figure_builder kva_figure_audit;                        /* _audit.c */
+kva_figure_builder kva_figure_retention;                  /* _retention.c */
+kva_figure_builder kva_figure_memory;                     /* _memory.c */
+kva_figure_builder kva_figure_depth;                      /* heatmap.c */
+kva_figure_builder kva_figure_grid;                       /* grid.c */
+kva_figure_builder kva_figure_survival, kva_figure_heads; /* _survival.c */
+kva_figure_builder kva_figure_audit;                      /* _audit.c */
 
 #endif

@@ -96,26 +96,6 @@ static int method_curves(struct kva_report *r, const struct kva_data *d,
     return drawn;
 }
 
-static int cmp_name(const void *p, const void *q)
-{
-    return strcmp(*(const char *const *)p, *(const char *const *)q);
-}
-
-static int method_names(const struct kva_board *b, const char **name)
-{
-    int n = 0, m = 0;
-
-    for (int k = 0; k < b->n_arm; k++)
-        if (b->arm[k].role == KVA_ARM_METHOD)
-            name[n++] = b->arm[k].name;
-    if (n)
-        qsort(name, (size_t)n, sizeof *name, cmp_name);
-    for (int i = 0; i < n; i++)
-        if (m == 0 || strcmp(name[i], name[m - 1]) != 0)
-            name[m++] = name[i];
-    return m;
-}
-
 /* What the curves mean has a panel of its own: no corner of the others is free. */
 static void key_panel(const bool *seen, struct kva_buf *out)
 {
@@ -136,18 +116,14 @@ static void key_panel(const bool *seen, struct kva_buf *out)
 static void survival_body(int panels, const bool *seen, const struct kva_buf *each,
                           struct kva_buf *body, int *height)
 {
-    int cells = panels + 1, cols = cells < 3 ? cells : 3,
-        rows = (cells + cols - 1) / cols;
-
-    *height = 20 + 300 * rows;
-    kva_buf_printf(body,
-                   "set datafile separator \"\\t\"\nset datafile missing 'nan'\n"
-                   "set multiplot layout %d,%d\n"
-                   "set xrange [0:100]\nset yrange [0:102]\nset border 3 lw 0.8\n"
-                   "set tics nomirror out scale 0.6\nset xtics 25\nset ytics 25\n"
-                   "set grid ytics lc rgb '#999999' lw 0.4 dt 3\nunset key\n"
-                   "set xlabel 'entries kept, %%'\nset ylabel 'tokens still held, %%'\n",
-                   rows, cols);
+    kva_gp_axes(body);
+    kva_buf_puts(body, "set xrange [0:100]\nset yrange [0:102]\nset samples 2\n"
+                       "set xtics 25\nset ytics 25\nunset key\n"
+                       "set xlabel 'entries kept, %'\nset ylabel 'still held, %'\n");
+    if (panels >= 8)
+        kva_buf_puts(body, "set tics font ',10'\nset xlabel font ',10'\n"
+                           "set ylabel font ',10'\nset title font ',11'\n");
+    *height = kva_gp_panels(body, panels + 1, panels < 8 ? 3 : 4, panels < 8 ? 300 : 240);
     kva_buf_add(body, each->data ? each->data : "", each->len);
     key_panel(seen, body);
     kva_buf_puts(body, "unset multiplot\n");
@@ -163,7 +139,7 @@ static void survival_figure(struct kva_report *r, const struct kva_data *d,
     const char **name = kva_arena_alloc(&r->arena, (size_t)b->n_arm + 1, sizeof *name);
     struct kva_buf tsv, each, body;
     struct kva_figure *f;
-    int n, index = 0, panels = 0, points = 0;
+    int n, all = 0, index = 0, panels = 0, points = 0;
     bool seen[KVA_SPAN_KINDS] = {0};
 
     if (!id || !name) {
@@ -173,7 +149,7 @@ static void survival_figure(struct kva_report *r, const struct kva_data *d,
     kva_buf_init(&tsv, 0);
     kva_buf_init(&each, 0);
     kva_buf_init(&body, 0);
-    n = method_names(b, name);
+    n = kva_fig_leaders(b, name, &all);
     kva_buf_puts(&tsv, "# kept_pct\tsurvival_pct\tspan\tmethod\n");
     for (int i = 0; i < n; i++) {
         struct kva_buf plot;
@@ -202,14 +178,16 @@ static void survival_figure(struct kva_report *r, const struct kva_data *d,
         f->series = name;
         f->n_series = panels;
         f->n_points = points;
-        f->caption =
+        f->caption = kva_arena_printf(
+            &r->arena,
             "Tokens still held of the evidence that is asked for, of its payload, of "
             "distractors matched in length and place, and of the worked example, mean "
             "over layers, KV heads, samples and tasks. On the dashed line a method keeps "
-            "no more of them than of everything.";
+            "no more of them than of everything.%s",
+            kva_fig_shown(r, n, all));
         survival_body(panels, seen, &each, &body, &f->height);
         kva_buf_release(&each);
-        r->nomem |= !f->title;
+        r->nomem |= !f->title || !f->caption;
         (void)kva_figure_close(r, f, &tsv, &body);
         return;
     }
@@ -346,8 +324,7 @@ static bool head_panel(struct kva_report *r, const struct kva_data *d,
     for (int x = 0; x < heads; x++)
         p->x[x] = kva_arena_printf(&r->arena, "%d", x);
     if (n)
-        p->title =
-            kva_arena_printf(&r->arena, "%s (mean %.1f %%)", a->name, 100 * total / n);
+        p->title = kva_arena_printf(&r->arena, "%s (%.1f %%)", a->name, 100 * total / n);
     r->nomem |= !p->title;
     return n > 0;
 }
@@ -355,7 +332,7 @@ static bool head_panel(struct kva_report *r, const struct kva_data *d,
 void kva_figure_heads(struct kva_report *r, const struct kva_data *d,
                       const struct kva_cells *c, const struct kva_board *b)
 {
-    int k = chosen_budget(r, d, c, b), layers = 0, heads = 0, n = 0;
+    int k = chosen_budget(r, d, c, b), layers = 0, heads = 0, n = 0, all = 0;
     struct kva_heat_axes axes = {
         .xlabel = "KV head", .ylabel = "layer", .also = "surv_E\tsurv_payload\tsurv_D"};
     struct kva_heat *p;
@@ -384,17 +361,22 @@ void kva_figure_heads(struct kva_report *r, const struct kva_data *d,
     axes.numbers = layers <= 12 && heads <= 8;
     for (int m = k;
          layers && m < b->n_arm && !r->nomem && kva_same_budget(&b->arm[m], &b->arm[k]);
-         m++)
-        n += head_panel(r, d, b, &b->arm[m], layers, heads, &p[n]);
+         m++) {
+        all += b->arm[m].ok > 0;
+        if (n < KVA_FIG_PANELS)
+            n += head_panel(r, d, b, &b->arm[m], layers, heads, &p[n]);
+    }
     if (n && !r->nomem)
         kva_heat_figure(
             r, KVA_FIG_HEADS, kva_arena_printf(&r->arena, "heads-%s", b->slug),
             kva_arena_printf(&r->arena, "Payload survival per head at keep %s: %s",
                              b->arm[k].budget_text, b->title),
             p, n, &axes,
-            "Share of the payload's tokens (of the evidence where a task names no "
-            "payload) "
-            "that each KV head still holds, mean of task means, one colour scale for all "
-            "panels. The budget shown is the one whose mean survival is nearest to one "
-            "half.");
+            kva_arena_printf(
+                &r->arena,
+                "Share of the payload's tokens (of the evidence where a task names no "
+                "payload) that each KV head still holds, mean of task means, one colour "
+                "scale for all panels, the mean beside the name. The budget shown is the "
+                "one whose mean survival is nearest to one half.%s",
+                n < KVA_FIG_PANELS ? "" : kva_fig_shown(r, n, all)));
 }

@@ -119,18 +119,19 @@ static void heat_data(const struct kva_heat *p, int n_panels,
 static void heat_panel(const struct kva_heat *p, const char *id, int k,
                        const struct kva_heat_axes *a, bool rotate, struct kva_buf *out)
 {
-    int step = p->n_x > 16 ? (p->n_x + 7) / 8 : 1;
+    int step = p->n_x > 16 ? (p->n_x + 7) / 8 : 1, font = a->beside ? 9 : 10;
 
     kva_buf_puts(out, "set title ");
     kva_gp_quote(out, p->title);
-    kva_buf_printf(out, "\nset xrange [-0.5:%d.5]\nset xtics (", p->n_x - 1);
+    kva_buf_printf(out, " font ',11'\nset xrange [-0.5:%d.5]\nset xtics (", p->n_x - 1);
     for (int x = 0; x < p->n_x; x += step) {
         kva_buf_puts(out, x ? ", " : "");
         kva_gp_quote_tic(out, p->x[x]);
         kva_buf_printf(out, " %d", x);
     }
-    kva_buf_printf(out, ") %s scale 0\nset xlabel '%s'\n",
-                   rotate ? "rotate by 40 right" : "norotate", a->xlabel);
+    kva_buf_printf(out, ") %s scale 0%s\nset xlabel '%s'\n",
+                   rotate ? "rotate by 40 right" : "norotate",
+                   a->beside ? " font ',10'" : "", a->xlabel);
     kva_buf_printf(
         out,
         "plot '%s.tsv' index %d using 1:2:(0.5):(0.5):%d with boxxyerror fs solid "
@@ -141,11 +142,11 @@ static void heat_panel(const struct kva_heat *p, const char *id, int k,
         2 * k + 1);
     if (a->numbers)
         kva_buf_printf(out,
-                       ", \\\n  '' index %d using 1:2:4:5 with labels font ',10' tc rgb "
+                       ", \\\n  '' index %d using 1:2:4:5 with labels font ',%d' tc rgb "
                        "variable notitle, \\\n"
                        "  '' index %d using 1:2:4 with labels font ',9' tc rgb 'black' "
                        "notitle",
-                       2 * k, 2 * k + 1);
+                       2 * k, font, 2 * k + 1);
     if (a->marks)
         kva_buf_printf(out,
                        ", \\\n  '' index %d using ($10 == 1 ? $1 - 0.38 : NaN):($2 - "
@@ -156,7 +157,7 @@ static void heat_panel(const struct kva_heat *p, const char *id, int k,
 
 static void heat_axes(const struct kva_heat_axes *a, struct kva_buf *out)
 {
-    int step = a->n_y > 16 ? (a->n_y + 7) / 8 : 1;
+    int step = a->n_y > 16 && !a->beside ? (a->n_y + 7) / 8 : 1;
 
     kva_buf_printf(out,
                    "set datafile separator \"\\t\"\nset yrange [%d.5:-0.5]\nset ytics (",
@@ -175,6 +176,15 @@ static void heat_axes(const struct kva_heat_axes *a, struct kva_buf *out)
     for (int i = 0; i <= 8; i++)
         kva_buf_printf(out, "%s%d '#%06x'", i ? ", " : "", i, kva_viridis(i / 8.0));
     kva_buf_puts(out, ")\nset cbrange [0:100]\nset cbtics 25 scale 0 font ',10'\n");
+}
+
+static size_t widest(const struct kva_heat_axes *a)
+{
+    size_t n = 0;
+
+    for (int y = 0; y < a->n_y; y++)
+        n = strlen(a->y[y]) > n ? strlen(a->y[y]) : n;
+    return n;
 }
 
 void kva_heat_figure(struct kva_report *r, enum kva_figure_kind kind, const char *id,
@@ -196,22 +206,31 @@ void kva_heat_figure(struct kva_report *r, enum kva_figure_kind kind, const char
         for (int x = 0; x < p[k].n_x; x++)
             longest = strlen(p[k].x[x]) > longest ? strlen(p[k].x[x]) : longest;
     }
-    cols = most <= 8 ? 3 : most <= 13 ? 2 : 1;
-    cols = axes->numbers ? cols : 3;
-    cols = cols > n ? n : cols;
+    cols = !axes->numbers ? 3 : most <= 8 ? 3 : most <= 13 ? 2 : 1;
+    cols = axes->beside || cols > n ? n : cols;
     rows = (n + cols - 1) / cols;
     /* 8 px a letter and a gap against a column; axis and margins take three tenths */
-    rotate =
-        axes->numbers && ((int)longest * 8 + 8) * most * cols > KVA_FIG_WIDTH * 7 / 10;
-    f->height = rows * (330 + (rotate ? 30 : 0)) + 10;
+    rotate = axes->beside || (axes->numbers && ((int)longest * 8 + 8) * most * cols >
+                                                   KVA_FIG_WIDTH * 7 / 10);
+    f->height =
+        axes->beside ? 140 + 18 * axes->n_y : rows * (330 + (rotate ? 30 : 0)) + 10;
     f->caption = caption;
     f->series = kva_arena_alloc(&r->arena, (size_t)n + 1, sizeof *f->series);
     kva_buf_init(&tsv, 0);
     kva_buf_init(&body, 0);
     heat_data(p, n, axes, &tsv, &f->n_points);
     heat_axes(axes, &body);
-    kva_buf_printf(&body, "set multiplot layout %d,%d\n", rows, cols);
+    kva_buf_printf(&body, "set multiplot layout %d,%d", rows, cols);
+    if (axes->beside) /* names of at most 40 letters on the left */
+        kva_buf_printf(&body, " margins %.3f,0.99,%.4f,%.4f spacing 0.015,0",
+                       fmin(0.3, 0.05 + 0.0075 * (double)widest(axes)), 80.0 / f->height,
+                       1 - 30.0 / f->height);
+    kva_buf_putc(&body, '\n');
     for (int k = 0; k < n; k++) {
+        if (!axes->numbers && k == 1)
+            kva_buf_puts(&body, "unset colorbox\n");
+        if (axes->beside && k == 1)
+            kva_buf_puts(&body, "unset ytics\nunset ylabel\n");
         heat_panel(&p[k], f->id, k, axes, rotate, &body);
         if (f->series)
             f->series[f->n_series++] = p[k].title;

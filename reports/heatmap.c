@@ -17,10 +17,11 @@ enum { BINS = 10 };
 static const char *const TENTHS[BINS] = {"0-10",  "10-20", "20-30", "30-40", "40-50",
                                          "50-60", "60-70", "70-80", "80-90", "90-100"};
 
-/* Adds the scores of one arm to a column; false when no sample has a depth. */
-static bool add_arm(const struct kva_data *d, const struct kva_cells *c,
-                    const struct kva_board *b, const struct kva_arm *a,
-                    struct kva_heat *p, int x)
+/* Adds the scores of one arm to the cells from at, step apart; false when no sample has a
+ * depth. */
+static bool add_arm_at(const struct kva_data *d, const struct kva_cells *c,
+                       const struct kva_board *b, const struct kva_arm *a,
+                       struct kva_heat *p, int at, int step)
 {
     bool any = false;
 
@@ -36,20 +37,33 @@ static bool add_arm(const struct kva_data *d, const struct kva_cells *c,
 
             if (!(depth >= 0) || !c->obs[i].n_ok)
                 continue;
-            p->sum[x * BINS + bin] += c->obs[i].score;
-            p->n[x * BINS + bin]++;
+            p->sum[at + bin * step] += c->obs[i].score;
+            p->n[at + bin * step]++;
             any = true;
         }
     }
     return any;
 }
 
+static bool add_arm(const struct kva_data *d, const struct kva_cells *c,
+                    const struct kva_board *b, const struct kva_arm *a,
+                    struct kva_heat *p, int x)
+{
+    return add_arm_at(d, c, b, a, p, x * BINS, 1);
+}
+
 static const struct kva_heat_axes *axes(bool lengths)
 {
-    static const struct kva_heat_axes by[2] = {
-        {TENTHS, BINS, "", "depth of the needle, %", true, false, NULL},
-        {TENTHS, BINS, "context length, tokens", "depth of the needle, %", true, false,
-         NULL}};
+    static const struct kva_heat_axes by[2] = {{.y = TENTHS,
+                                                .n_y = BINS,
+                                                .xlabel = "",
+                                                .ylabel = "depth of the needle, %",
+                                                .numbers = true},
+                                               {.y = TENTHS,
+                                                .n_y = BINS,
+                                                .xlabel = "context length, tokens",
+                                                .ylabel = "depth of the needle, %",
+                                                .numbers = true}};
 
     return &by[lengths];
 }
@@ -66,7 +80,53 @@ static const char *caption(struct kva_report *r, const struct kva_heat *p, int n
         lo, hi);
 }
 
-/* One length: methods side by side, a panel per budget. */
+/* One length and many methods: a row each, a panel per budget. */
+static void by_row(struct kva_report *r, const struct kva_data *d,
+                   const struct kva_cells *c, const struct kva_board *b)
+{
+    struct kva_heat *p = kva_arena_alloc(&r->arena, (size_t)b->n_arm + 1, sizeof *p);
+    const char **name = kva_arena_alloc(&r->arena, (size_t)b->n_arm + 2, sizeof *name);
+    struct kva_heat_axes by = {.xlabel = "depth of the needle, %", .beside = true};
+    int all = 0, n = 0, rows;
+    bool any = false, dense = b->dense >= 0;
+
+    if (!p || !name) {
+        r->nomem = true;
+        return;
+    }
+    rows = dense + kva_fig_leaders(b, name + dense, &all);
+    name[0] = dense ? "dense" : name[0];
+    for (int k = 0; k < b->n_arm; k++) {
+        if (b->arm[k].role != KVA_ARM_METHOD ||
+            (k > 0 && kva_same_budget(&b->arm[k - 1], &b->arm[k])))
+            continue;
+        if (!kva_heat_init(r, &p[n],
+                           kva_arena_printf(&r->arena, "keep %s", b->arm[k].budget_text),
+                           BINS, rows))
+            return;
+        for (int x = 0; x < BINS; x++)
+            p[n].x[x] = TENTHS[x];
+        if (dense)
+            any |= add_arm_at(d, c, b, &b->arm[b->dense], &p[n], 0, rows);
+        for (int m = k; m < b->n_arm && kva_same_budget(&b->arm[m], &b->arm[k]); m++)
+            for (int y = dense; y < rows; y++)
+                if (strcmp(name[y], b->arm[m].name) == 0)
+                    any |= add_arm_at(d, c, b, &b->arm[m], &p[n], y, rows);
+        n++;
+    }
+    by.y = name;
+    by.n_y = rows;
+    by.ylabel = "";
+    by.numbers = n <= 4;
+    if (any)
+        kva_heat_figure(
+            r, KVA_FIG_DEPTH, kva_arena_printf(&r->arena, "depth-%s", b->slug),
+            kva_arena_printf(&r->arena, "Score by needle depth: %s", b->title), p, n, &by,
+            kva_arena_printf(&r->arena, "%s%s", caption(r, p, n),
+                             kva_fig_shown(r, rows - dense, all)));
+}
+
+/* One length and few methods: side by side, a panel per budget. */
 static void by_method(struct kva_report *r, const struct kva_data *d,
                       const struct kva_cells *c, const struct kva_board *b)
 {
@@ -159,6 +219,18 @@ static bool only_grid(const struct kva_data *d, const struct kva_board *b)
     return true;
 }
 
+/* Most methods at one budget. */
+static int methods_at_most(const struct kva_board *b)
+{
+    int most = 0, n = 0;
+
+    for (int k = 0; k < b->n_arm; k++) {
+        n = k > 0 && kva_same_budget(&b->arm[k - 1], &b->arm[k]) ? n + 1 : 1;
+        most = b->arm[k].role == KVA_ARM_METHOD && n > most ? n : most;
+    }
+    return most;
+}
+
 void kva_figure_depth(struct kva_report *r, const struct kva_data *d,
                       const struct kva_cells *c, const struct kva_board *none)
 {
@@ -187,6 +259,8 @@ void kva_figure_depth(struct kva_report *r, const struct kva_data *d,
             }
         if (n > 1)
             by_length(r, d, c, group, n);
+        else if (methods_at_most(&r->board[i]) > 12)
+            by_row(r, d, c, &r->board[i]);
         else
             by_method(r, d, c, &r->board[i]);
     }

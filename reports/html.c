@@ -8,6 +8,7 @@
 #include "reports/internal.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,21 +151,23 @@ static int cmp_text(const void *p, const void *q)
     return strcmp(*(const char *const *)p, *(const char *const *)q);
 }
 
+/* A box for each value, sorted; many of them are folded, one alone needs none. */
 static void checks(const char *key, const char *legend, const char **v, int n,
                    struct kva_buf *out)
 {
-    int seen = 0;
+    int m = 0;
 
     if (n)
         qsort(v, (size_t)n, sizeof *v, cmp_text);
-    for (int i = 1; i < n; i++)
-        seen += strcmp(v[i], v[i - 1]) != 0;
-    if (n == 0 || seen == 0)
+    for (int i = 0; i < n; i++)
+        if (m == 0 || strcmp(v[i], v[m - 1]) != 0)
+            v[m++] = v[i];
+    if (m < 2)
         return;
+    if (m > 12)
+        kva_buf_printf(out, "<details><summary>%s (%d)</summary>", legend, m);
     kva_buf_printf(out, "<fieldset><legend>%s</legend>", legend);
-    for (int i = 0; i < n; i++) {
-        if (i && strcmp(v[i], v[i - 1]) == 0)
-            continue;
+    for (int i = 0; i < m; i++) {
         kva_buf_printf(
             out, "<label><input type=\"checkbox\" checked=\"\" name=\"%s\" value=\"",
             key);
@@ -173,42 +176,69 @@ static void checks(const char *key, const char *legend, const char **v, int n,
         kva_report_escape(out, v[i]);
         kva_buf_puts(out, "</label>");
     }
-    kva_buf_puts(out, "</fieldset>");
+    kva_buf_puts(out, m > 12 ? "</fieldset></details>" : "</fieldset>");
+}
+
+/* Suites of all tables, each once a table, in `text`. */
+static int suites_of(const struct kva_report *r, const char **v, struct kva_buf *text)
+{
+    int n = 0;
+
+    for (int i = 0; i < r->n_board; i++)
+        for (int t = 0; t < r->board[i].n_task; t++) {
+            const char *label = r->board[i].task_label[t];
+
+            kva_buf_add(text, label, strcspn(label, "/"));
+            kva_buf_putc(text, 0);
+            n++;
+        }
+    for (size_t k = 0, i = 0; !text->failed && i < (size_t)n; i++) {
+        v[i] = text->data + k;
+        k += strlen(v[i]) + 1;
+    }
+    return text->failed ? 0 : n;
 }
 
 static void filters(const struct kva_report *r, struct kva_buf *out)
 {
+    struct kva_buf text;
     const char **v;
-    int n = 0, arms = 0;
+    int n = 0, most = 0;
 
     for (int i = 0; i < r->n_board; i++)
-        arms += r->board[i].n_arm + 1;
-    v = kva_calloc((size_t)arms + 1, sizeof *v);
+        most += r->board[i].n_arm + r->board[i].n_task + 1;
+    v = kva_calloc((size_t)most + 1, sizeof *v);
     if (!v) {
         out->failed = true;
         return;
     }
+    kva_buf_init(&text, 0);
     kva_buf_puts(
         out, "<div class=\"tools js\" hidden=\"\"><input id=\"filter\" type=\"search\" "
-             "placeholder=\"filter rows\" aria-label=\"Filter rows\"/>");
+             "placeholder=\"filter rows\" aria-label=\"Filter rows\"/>"
+             "<span id=\"filter-count\" role=\"status\"></span>");
     for (int i = 0; i < r->n_board; i++)
         v[n++] = r->board[i].model;
     checks("model", "models", v, n, out);
+    checks("suite", "suites", v, suites_of(r, v, &text), out);
     n = 0;
     for (int i = 0; i < r->n_board; i++)
         for (int k = 0; k < r->board[i].n_arm; k++)
             if (r->board[i].arm[k].role == KVA_ARM_METHOD)
                 v[n++] = r->board[i].arm[k].name;
     checks("method", "methods", v, n, out);
-    kva_buf_puts(out, "<span id=\"filter-count\" role=\"status\"></span></div>\n");
+    kva_buf_puts(out, "</div>\n");
+    out->failed |= text.failed;
+    kva_buf_release(&text);
     free(v);
 }
 
 /* ---- tables ---- */
 
-static bool on_page(const struct kva_col *c)
+/* Columns for exports stay out, and those in which no row has a value. */
+static bool on_page(const struct kva_tab *t, int c)
 {
-    return c->keep < 99;
+    return t->col[c].keep < 99 && (t->col[c].keep == 0 || kva_tab_has(t, c));
 }
 
 static int method_col(const struct kva_tab *t)
@@ -222,15 +252,16 @@ static int method_col(const struct kva_tab *t)
 static bool is_text(const struct kva_col *c)
 {
     return c->kind == KVA_COL_TEXT && strcmp(c->id, "keep") != 0 &&
-           strcmp(c->id, "coverage") != 0;
+           strcmp(c->id, "coverage") != 0 && strcmp(c->id, "wtl") != 0;
 }
 
 static void th(const struct kva_tab *t, int c, bool stick, struct kva_buf *out)
 {
     const struct kva_col *col = &t->col[c];
 
-    kva_buf_printf(out, "<th scope=\"col\" aria-sort=\"none\" class=\"%s%s\"",
-                   is_text(col) ? "t" : "n", stick ? " stick" : "");
+    kva_buf_puts(out, "<th scope=\"col\" aria-sort=\"none\"");
+    if (stick || is_text(col))
+        kva_buf_printf(out, " class=\"%s\"", stick ? "t stick" : "t");
     if (col->help && col->help[0]) {
         kva_buf_puts(out, " title=\"");
         kva_report_escape(out, col->help);
@@ -246,27 +277,38 @@ static void th(const struct kva_tab *t, int c, bool stick, struct kva_buf *out)
     kva_buf_puts(out, "</button></th>");
 }
 
+/* A share of something from 0 to 1 with its interval is also drawn. */
+static bool has_bar(const struct kva_tab *t, const struct kva_row *row, int c)
+{
+    const struct kva_val *v = &row->cell[c];
+
+    return t->col[c].interval && t->col[c].kind == KVA_COL_PERCENT && !v->text &&
+           !isnan(v->v) && strcmp(t->col[c].unit, "points") != 0;
+}
+
 static double clip(double v)
 {
     return v < 0 ? 0 : v > 100 ? 100 : v;
 }
 
-/* Number, interval and a bar from 0 to 100 that shows both. */
+/* Number and interval; the style sheet draws the bar. */
 static void interval(const struct kva_col *c, const struct kva_val *v,
                      struct kva_buf *out)
 {
     double lo = 100 * v->lo, hi = 100 * v->hi;
-    bool has = !isnan(v->lo);
 
     kva_buf_printf(out, "%.*f", c->digits, v->v * 100);
-    if (has)
-        kva_buf_printf(out, "<span class=\"ci\">%.1f\xe2\x80\x93%.1f</span>",
+    if (!isnan(v->lo))
+        kva_buf_printf(out, "<small>%.1f\xe2\x80\x93%.1f</small>",
                        lo < 0 && lo > -0.05 ? 0.0 : lo, hi);
-    kva_buf_puts(out, "<span class=\"bar\">");
-    if (has)
-        kva_buf_printf(out, "<i style=\"left:%.1f%%;width:%.1f%%\"></i>", clip(lo),
-                       clip(hi) - clip(lo));
-    kva_buf_printf(out, "<b style=\"left:%.1f%%\"></b></span>", clip(100 * v->v));
+}
+
+static void bar_style(const struct kva_val *v, struct kva_buf *out)
+{
+    bool has = !isnan(v->lo);
+
+    kva_buf_printf(out, " style=\"--v:%.1f;--l:%.1f;--h:%.1f\"", clip(100 * v->v),
+                   clip(100 * (has ? v->lo : v->v)), clip(100 * (has ? v->hi : v->v)));
 }
 
 static double p_of(const struct kva_tab *t, const struct kva_row *row)
@@ -324,7 +366,7 @@ static void content(const struct kva_report *r, const struct kva_tab *t,
         kva_buf_puts(out, "</span>");
         return;
     }
-    if (col->interval && col->kind == KVA_COL_PERCENT && !v->text && !isnan(v->v)) {
+    if (has_bar(t, row, c)) {
         interval(col, v, out);
         return;
     }
@@ -334,17 +376,23 @@ static void content(const struct kva_report *r, const struct kva_tab *t,
     }
     kva_buf_init(&text, 0);
     kva_val_format(col, v, &text);
-    if (isnan(v->v) && col->kind != KVA_COL_TEXT) {
-        kva_buf_puts(out, "<span class=\"na\">");
-        kva_report_escape(out, text.data);
-        kva_buf_puts(out, "</span>");
-    } else {
-        kva_report_escape(out, text.data);
-    }
+    kva_report_escape(out, text.data);
     out->failed |= text.failed;
     kva_buf_release(&text);
 }
 
+/* The shortest text that reads back as the same number. */
+static void shortest(double v, char text[32])
+{
+    for (int digits = 6; digits <= 17; digits++) {
+        (void)snprintf(text, 32, "%.*g", digits, v);
+        if (strtod(text, NULL) == v)
+            return;
+    }
+}
+
+/* The value that the script sorts by, where the text shown does not say it in full;
+ * empty: missing. */
 static void data_v(const struct kva_tab *t, const struct kva_row *row, int c,
                    struct kva_buf *out)
 {
@@ -352,36 +400,49 @@ static void data_v(const struct kva_tab *t, const struct kva_row *row, int c,
     const struct kva_val *v = &row->cell[c];
     const char *id = strcmp(col->id, "keep") == 0       ? "budget"
                      : strcmp(col->id, "coverage") == 0 ? "n_ok"
+                     : strcmp(col->id, "wtl") == 0      ? "wins"
                                                         : NULL;
+    char text[32] = "";
 
     for (int k = 0; id && k < t->n_col; k++) /* text shown, number sorted by */
         if (strcmp(t->col[k].id, id) == 0) {
-            kva_buf_printf(out, " data-v=\"%.17g\"", row->cell[k].v);
+            if (!isnan(row->cell[k].v))
+                shortest(row->cell[k].v, text);
+            kva_buf_printf(out, " data-v=\"%s\"", text);
             return;
         }
-    kva_buf_puts(out, " data-v=\"");
-    if (col->kind == KVA_COL_TEXT)
-        kva_report_escape(out, v->text);
-    else if (!isnan(v->v))
-        kva_buf_printf(out, "%.17g", v->v);
-    kva_buf_putc(out, '"');
+    if (is_text(col) || (v->text && !v->text[0] && isnan(v->v)) ||
+        (col->kind == KVA_COL_INT && !v->text && !isnan(v->v)))
+        return;
+    if (!isnan(v->v))
+        shortest(v->v, text);
+    kva_buf_printf(out, " data-v=\"%s\"", text);
 }
 
 static void td(const struct kva_report *r, const struct kva_tab *t,
                const struct kva_row *row, int c, bool stick, struct kva_buf *out)
 {
+    static const char *const wide[] = {"method_spec", "reason", "compiler"};
     const struct kva_val *v = &row->cell[c];
-    bool wide = strcmp(t->col[c].id, "method_spec") == 0 ||
-                strcmp(t->col[c].id, "reason") == 0 ||
-                strcmp(t->col[c].id, "compiler") == 0;
+    bool bar = has_bar(t, row, c), is_wide = false;
+    bool none = isnan(v->v) && t->col[c].kind != KVA_COL_TEXT && (!v->text || v->text[0]);
+    const char *klass = stick                 ? "stick"
+                        : is_text(&t->col[c]) ? "t"
+                        : bar                 ? "iv"
+                        : none                ? "na"
+                                              : "";
 
-    kva_buf_printf(
-        out, stick ? "<th scope=\"row\" class=\"stick%s%s%s\"" : "<td class=\"%s%s%s\"",
-        stick                 ? ""
-        : is_text(&t->col[c]) ? "t"
-                              : "n",
-        v->strong ? " first" : "", wide ? " wide" : "");
-    if (v->title) {
+    for (int i = 0; i < 3; i++)
+        is_wide |= strcmp(t->col[c].id, wide[i]) == 0;
+    kva_buf_puts(out, stick ? "<th scope=\"row\"" : "<td");
+    if (klass[0] || v->strong || is_wide)
+        kva_buf_printf(out, " class=\"%s%s%s\"", klass,
+                       v->strong ? klass[0] ? " first" : "first" : "",
+                       is_wide ? " wide" : "");
+    if (bar)
+        bar_style(v, out);
+    /* specifications stand in the table of methods; the leaderboard has them at hand */
+    if (v->title && (t->view == KVA_VIEW_LEADERBOARD || !stick)) {
         kva_buf_puts(out, " title=\"");
         kva_report_escape(out, v->title);
         kva_buf_putc(out, '"');
@@ -392,49 +453,59 @@ static void td(const struct kva_report *r, const struct kva_tab *t,
     kva_buf_puts(out, stick ? "</th>" : "</td>");
 }
 
+static void attribute(const char *name, const char *value, struct kva_buf *out)
+{
+    if (!value[0])
+        return;
+    kva_buf_printf(out, " %s=\"", name);
+    kva_report_escape(out, value);
+    kva_buf_putc(out, '"');
+}
+
+static void rows(const struct kva_report *r, const struct kva_tab *t, int m,
+                 struct kva_buf *out)
+{
+    static const char *const role[] = {"", "ref", "part"};
+
+    for (int k = 0; k < t->n_row; k++) {
+        const struct kva_row *row = &t->row[k];
+
+        kva_buf_puts(out, "<tr");
+        if (row->role != KVA_ROW_PLAIN || row->group)
+            kva_buf_printf(out, " class=\"%s%s\"", role[row->role],
+                           row->group ? " rule" : "");
+        kva_buf_putc(out, '>');
+        td(r, t, row, m, true, out);
+        for (int c = 0; c < t->n_col; c++)
+            if (c != m && on_page(t, c))
+                td(r, t, row, c, false, out);
+        kva_buf_puts(out, "</tr>\n");
+    }
+}
+
 static void table(const struct kva_report *r, const struct kva_tab *t,
                   struct kva_buf *out)
 {
-    static const char *const role[] = {"", "ref", "part"};
     int m = method_col(t);
-    bool methods = t->n_col > 0 && strcmp(t->col[m].id, "method") == 0;
 
     kva_buf_puts(out, "<section class=\"block\"");
-    if (t->model[0]) {
-        kva_buf_puts(out, " data-model=\"");
-        kva_report_escape(out, t->model);
-        kva_buf_putc(out, '"');
-    }
+    attribute("data-model", t->model, out);
+    attribute("data-suite", t->suites, out);
     kva_buf_printf(out, " id=\"%s\">\n", t->id);
     if (t->n_row > 0) {
-        kva_buf_puts(
-            out, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"");
-        kva_report_escape(out, t->caption);
-        kva_buf_puts(out, "\"><table class=\"sortable\"><caption><span>");
+        kva_buf_puts(out, "<div class=\"scroll\" role=\"region\" tabindex=\"0\"");
+        attribute("aria-label", t->caption, out);
+        kva_buf_printf(out, "><table class=\"sortable%s\"><caption><span>",
+                       t->n_col && strcmp(t->col[m].id, "method") == 0 ? " by-method"
+                                                                       : "");
         kva_report_escape(out, t->caption);
         kva_buf_puts(out, "</span></caption>\n<thead><tr>");
         th(t, m, true, out);
         for (int c = 0; c < t->n_col; c++)
-            if (c != m && on_page(&t->col[c]))
+            if (c != m && on_page(t, c))
                 th(t, c, false, out);
         kva_buf_puts(out, "</tr></thead>\n<tbody>\n");
-        for (int k = 0; k < t->n_row; k++) {
-            const struct kva_row *row = &t->row[k];
-
-            kva_buf_printf(out, "<tr class=\"%s%s\"", role[row->role],
-                           row->group ? " rule" : "");
-            if (methods && row->role != KVA_ROW_REFERENCE && row->cell[m].text) {
-                kva_buf_puts(out, " data-method=\"");
-                kva_report_escape(out, row->cell[m].text);
-                kva_buf_putc(out, '"');
-            }
-            kva_buf_putc(out, '>');
-            td(r, t, row, m, true, out);
-            for (int c = 0; c < t->n_col; c++)
-                if (c != m && on_page(&t->col[c]))
-                    td(r, t, row, c, false, out);
-            kva_buf_puts(out, "</tr>\n");
-        }
+        rows(r, t, m, out);
         kva_buf_puts(out, "</tbody></table></div>\n");
     } else {
         kva_buf_puts(out, "<p class=\"aside\">");
@@ -486,7 +557,9 @@ static enum kva_status figures(const struct kva_report *r, const char *dir,
         struct kva_buf path, svg;
         struct kva_error none = {0};
         enum kva_status rc = KVA_EMISSING;
+        char prefix[16]; /* ids inside: thousands of references */
 
+        (void)snprintf(prefix, sizeof prefix, "f%d", i + 1);
         kva_buf_init(&path, 0);
         kva_buf_init(&svg, 0);
         if (dir && !f->empty) {
@@ -500,7 +573,7 @@ static enum kva_status figures(const struct kva_report *r, const char *dir,
                               "aria-label=\"");
             kva_report_escape(out, f->title);
             kva_buf_puts(out, "\">");
-            rc = kva_svg_inline(svg.data, svg.len, f->id, f->title, out, err);
+            rc = kva_svg_inline(svg.data, svg.len, prefix, f->title, out, err);
             kva_buf_puts(out, "</div>");
         } else {
             kva_buf_puts(out, "<p class=\"empty\">");
@@ -540,7 +613,7 @@ static void reading(const struct kva_report *r, struct kva_buf *out)
             t = &r->tab[i];
     kva_buf_puts(out, "<h2 id=\"reading\">How to read</h2>\n<dl>");
     for (int c = 0; t && c < t->n_col; c++) {
-        if (!on_page(&t->col[c]) || !t->col[c].help[0])
+        if (!on_page(t, c) || !t->col[c].help[0])
             continue;
         kva_buf_puts(out, "<dt>");
         kva_report_escape(out, t->col[c].label);

@@ -66,6 +66,7 @@ struct kva_tab {
     const char **note;
     int n_note, cap_note;
     const char *model, *klass; /* filters of the page */
+    const char *suites;        /* of its tasks, newlines between; "" */
 };
 
 /* ---- boards ---- */
@@ -241,6 +242,7 @@ const char *kva_report_clean(struct kva_arena *a, const char *s);
 enum kva_status kva_report_short_names(struct kva_arena *a, const char *const *spec,
                                        int n, const char **out, struct kva_error *err);
 const char *kva_report_budget(struct kva_arena *a, const char *kind, double budget);
+const char *kva_report_day(struct kva_arena *a, int64_t ms);     /* 2026-11-29, UTC */
 const char *kva_report_slug(struct kva_arena *a, const char *s); /* [a-z0-9-] */
 const char *kva_badge_text(enum kva_badge b);
 
@@ -347,6 +349,10 @@ void kva_val_format(const struct kva_col *c, const struct kva_val *v,
                     struct kva_buf *out);
 int kva_view_of(const char *name); /* 0: unknown */
 const char *kva_view_name(int view);
+/* Has a row a value in this column? A column without any is left out of text and page. */
+bool kva_tab_has(const struct kva_tab *t, int col);
+/* Suites of a board's tasks, newlines between. */
+const char *kva_board_suites(struct kva_report *r, const struct kva_board *b);
 bool kva_tab_shown(const struct kva_report *r, const struct kva_tab *t);
 enum kva_status kva_views_build(struct kva_report *r, const struct kva_data *d,
                                 const struct kva_cells *c, struct kva_error *err);

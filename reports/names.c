@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 const char *kva_report_clean(struct kva_arena *a, const char *s)
 {
@@ -221,4 +222,15 @@ enum kva_status kva_report_short_names(struct kva_arena *a, const char *const *s
                     return KVA_FAIL(err, KVA_ENOMEM, "method names: out of memory");
             }
     return KVA_OK;
+}
+
+const char *kva_report_day(struct kva_arena *a, int64_t ms)
+{
+    time_t s = (time_t)(ms / 1000);
+    char text[32] = "";
+    struct tm tm;
+
+    if (ms > 0 && gmtime_r(&s, &tm))
+        (void)strftime(text, sizeof text, "%Y-%m-%d", &tm);
+    return kva_arena_strdup(a, text);
 }

@@ -91,7 +91,7 @@ struct kva_tab *kva_tab_add(struct kva_report *r, const char *id, int view,
     t->view = view;
     t->col = col;
     t->n_col = n_col;
-    t->heading = t->caption = t->model = t->klass = "";
+    t->heading = t->caption = t->model = t->klass = t->suites = "";
     return t;
 }
 
@@ -105,9 +105,46 @@ struct kva_tab *kva_board_tab(struct kva_report *r, const struct kva_board *b,
     if (t) {
         t->heading = t->caption = b->title;
         t->model = b->model;
+        t->suites = kva_board_suites(r, b);
         t->klass = b->oracle ? "oracle" : b->enforce;
     }
     return t;
+}
+
+bool kva_tab_has(const struct kva_tab *t, int col)
+{
+    for (int k = 0; k < t->n_row; k++) {
+        const struct kva_val *v = &t->row[k].cell[col];
+
+        if (v->text ? v->text[0] && strcmp(v->text, "n/a") != 0 &&
+                          strcmp(v->text, "not measured") != 0
+                    : !isnan(v->v))
+            return true;
+    }
+    return t->n_row == 0;
+}
+
+/* A label begins with the suite, "ruler/vt@4096"; tasks of a suite stand together. */
+const char *kva_board_suites(struct kva_report *r, const struct kva_board *b)
+{
+    const char *all = "", *last = "";
+    size_t n_last = 0;
+
+    for (int t = 0; t < b->n_task; t++) {
+        size_t n = strcspn(b->task_label[t], "/");
+
+        if (n == n_last && strncmp(b->task_label[t], last, n) == 0)
+            continue;
+        last = b->task_label[t];
+        n_last = n;
+        all = kva_arena_printf(&r->arena, "%s%s%.*s", all, all[0] ? "\n" : "", (int)n,
+                               last);
+        if (!all) {
+            r->nomem = true;
+            return "";
+        }
+    }
+    return all;
 }
 
 bool kva_same_budget(const struct kva_arm *x, const struct kva_arm *y)

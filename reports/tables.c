@@ -16,26 +16,35 @@ enum {
     C_METHOD,
     C_KEEP,
     C_EFFECTIVE,
+    C_AUDIT,
     C_SCORE,
     C_RETENTION,
+    C_DELTA,
+    C_P,
+    C_WTL,
     C_NATS,
     C_NATS_RET,
     C_NATS_P,
     C_NATS_RANK,
-    C_DELTA,
-    C_P,
+    C_TTFT_RATIO,
+    C_DECODE_RATIO,
     C_TTFT,
     C_DECODE,
     C_PEAK,
     C_LENGTH,
     C_COVER,
     C_MDE,
-    C_AUDIT,
+    C_DATE,
+    C_COMMIT,
     C_SPEC,
     C_BUDGET_KIND,
     C_BUDGET,
     C_OK,
     C_PLANNED,
+    C_WINS,
+    C_TIES,
+    C_LOSSES,
+    C_INVALID,
     N_COLS
 };
 static const struct kva_col LEADER[N_COLS] = {
@@ -47,10 +56,19 @@ static const struct kva_col LEADER[N_COLS] = {
     {"keep", "keep", "", KVA_COL_TEXT, 0, false, 0, true, "nominal budget: what is kept"},
     {"effective_ratio", "held", "%", KVA_COL_PERCENT, 1, false, 4, false,
      "effective ratio: bytes held after eviction over the bytes of the full cache"},
+    {"audit", "audit", "", KVA_COL_TEXT, 0, false, 3, false,
+     "what the held bytes prove: PHYSICAL, MASKED, OVER, UNVERIFIED, BROKEN"},
     {"score", "score", "", KVA_COL_PERCENT, 2, true, 0, false,
      "mean of task means, 0 to 100, with its 95 % interval"},
     {"retention", "retention", "%", KVA_COL_PERCENT, 1, true, 1, false,
      "score over the dense score, paired bootstrap, 95 % interval"},
+    {"delta", "\xce\x94 dense", "points", KVA_COL_PERCENT, 1, false, 6, false,
+     "difference of the score to dense"},
+    {"p", "p", "", KVA_COL_P, 3, false, 8, false,
+     "of that difference, Benjamini-Hochberg adjusted over the rows of the table"},
+    {"wtl", "W/T/L", "", KVA_COL_TEXT, 0, false, 9, true,
+     "tasks on which the method is significantly above, not distinguishable from and "
+     "below dense, as the tables task by task show it"},
     {"nats", "nats", "", KVA_COL_REAL, 2, false, 5, false,
      "answer nats: mean negative log-likelihood of a gold token; lower is better"},
     {"nats_retention", "nats ret.", "%", KVA_COL_PERCENT, 1, true, 7, false,
@@ -61,13 +79,13 @@ static const struct kva_col LEADER[N_COLS] = {
      "rows of the table"},
     {"nats_rank", "nats rank", "", KVA_COL_INT, 0, false, 15, false,
      "1 + number of methods at the same budget with significantly better answer nats"},
-    {"delta", "\xce\x94 dense", "points", KVA_COL_PERCENT, 1, false, 6, false,
-     "difference of the score to dense"},
-    {"p", "p", "", KVA_COL_P, 3, false, 8, false,
-     "of that difference, Benjamini-Hochberg adjusted over the rows of the table"},
-    {"ttft_ms", "TTFT", "ms", KVA_COL_REAL, 0, false, 9, false,
+    {"ttft_ratio", "TTFT", "\xc3\x97 dense", KVA_COL_REAL, 2, false, 9, false,
+     "time to first token over that of dense, medians of the samples that ran alone"},
+    {"decode_ratio", "decode", "\xc3\x97 dense", KVA_COL_REAL, 2, false, 10, false,
+     "tokens per second over those of dense, medians of the samples that ran alone"},
+    {"ttft_ms", "TTFT", "ms", KVA_COL_REAL, 0, false, 16, false,
      "time to first token, median of the samples that ran alone"},
-    {"decode_tok_s", "decode", "tok/s", KVA_COL_REAL, 1, false, 10, false,
+    {"decode_tok_s", "decode", "tok/s", KVA_COL_REAL, 1, false, 16, false,
      "1 / median decode step of the samples that ran alone"},
     {"peak_kv_bytes", "peak KV", "", KVA_COL_BYTES, 0, false, 11, false,
      "largest bytes of K, V and bookkeeping at any time, samples that ran alone"},
@@ -76,14 +94,124 @@ static const struct kva_col LEADER[N_COLS] = {
     {"coverage", "n", "", KVA_COL_TEXT, 0, false, 2, true, "finished / planned outcomes"},
     {"mde", "MDE", "points", KVA_COL_PERCENT, 1, false, 12, false,
      "smallest difference to dense these samples show with power 0.8"},
-    {"audit", "audit", "", KVA_COL_TEXT, 0, false, 3, false,
-     "what the held bytes prove: PHYSICAL, MASKED, OVER, UNVERIFIED, BROKEN"},
+    {"date", "date", "", KVA_COL_TEXT, 0, false, 17, false,
+     "of the newest run with outcomes of this row, UTC"},
+    {"commit", "commit", "", KVA_COL_TEXT, 0, false, 18, false,
+     "of that run; + when the tree was modified"},
     {"method_spec", "specification", "", KVA_COL_TEXT, 0, false, 99, false, "canonical"},
     {"budget_kind", "budget kind", "", KVA_COL_TEXT, 0, false, 99, false, ""},
     {"budget", "budget", "", KVA_COL_REAL, 4, false, 99, false, ""},
     {"n_ok", "ok", "", KVA_COL_INT, 0, false, 99, false, ""},
     {"n_planned", "planned", "", KVA_COL_INT, 0, false, 99, false, ""},
+    {"wins", "wins", "", KVA_COL_INT, 0, false, 99, false, ""},
+    {"ties", "ties", "", KVA_COL_INT, 0, false, 99, false, ""},
+    {"losses", "losses", "", KVA_COL_INT, 0, false, 99, false, ""},
+    {"invalid", "not compared", "", KVA_COL_INT, 0, false, 99, false, ""},
 };
+
+/* Tasks of a row by their verdict against dense; the four add up to the tasks used. */
+struct versus {
+    int win, tie, loss, invalid;
+};
+
+/* The row of the same cell in the table of its one task. */
+static const struct kva_arm *alone_on(const struct kva_report *r,
+                                      const struct kva_board *b, const struct kva_arm *a,
+                                      int t)
+{
+    if (b->n_task == 1)
+        return a;
+    for (int i = 0; i < r->n_board; i++) {
+        const struct kva_board *s = &r->board[i];
+
+        if (!s->single || s->task[0] != b->task[t])
+            continue;
+        for (int k = 0; k < s->n_arm; k++)
+            if (s->arm[k].cell[0] == a->cell[t])
+                return &s->arm[k];
+    }
+    return NULL;
+}
+
+static struct versus versus_dense(const struct kva_report *r, const struct kva_board *b,
+                                  const struct kva_arm *a)
+{
+    struct versus n = {0};
+
+    for (int t = 0; t < b->n_task; t++) {
+        const struct kva_arm *one;
+
+        if (!b->used[t])
+            continue;
+        one = a->cell[t] >= 0 ? alone_on(r, b, a, t) : NULL;
+        if (!one || isnan(one->p_adj) || isnan(one->boot.diff))
+            n.invalid++;
+        else if (!(one->p_adj < r->opts.alpha) || fabs(one->boot.diff) <= b->noise)
+            n.tie++;
+        else if (one->boot.diff > 0)
+            n.win++;
+        else
+            n.loss++;
+    }
+    return n;
+}
+
+static void fill_versus(struct kva_report *r, const struct kva_board *b,
+                        const struct kva_arm *a, struct kva_val *v)
+{
+    struct versus n = versus_dense(r, b, a);
+
+    if (n.win + n.tie + n.loss == 0) {
+        v[C_WTL] = kva_val_text("n/a");
+        return;
+    }
+    v[C_WTL] = kva_val_text(
+        n.invalid ? kva_arena_printf(&r->arena, "%d/%d/%d (%d n/a)", n.win, n.tie, n.loss,
+                                     n.invalid)
+                  : kva_arena_printf(&r->arena, "%d/%d/%d", n.win, n.tie, n.loss));
+    v[C_WINS] = kva_val_number(n.win);
+    v[C_TIES] = kva_val_number(n.tie);
+    v[C_LOSSES] = kva_val_number(n.loss);
+    v[C_INVALID] = kva_val_number(n.invalid);
+}
+
+/* The newest run that has an outcome of the row; -1: none. */
+static int newest_run(const struct kva_data *d, const struct kva_cells *c,
+                      const struct kva_board *b, const struct kva_arm *a)
+{
+    int at = -1;
+
+    for (int t = 0; t < b->n_task; t++)
+        for (int o = a->cell[t] < 0 ? 0 : c->first_outcome[a->cell[t]];
+             a->cell[t] >= 0 && o < c->first_outcome[a->cell[t] + 1]; o++) {
+            int run = d->outcomes[o].run;
+
+            if (run >= 0 && run < d->n_runs &&
+                (at < 0 || d->runs[run].started_ms > d->runs[at].started_ms))
+                at = run;
+        }
+    return at;
+}
+
+static void fill_run(struct kva_report *r, const struct kva_data *d,
+                     const struct kva_cells *c, const struct kva_board *b,
+                     const struct kva_arm *a, struct kva_val *v)
+{
+    int at = newest_run(d, c, b, a);
+    const char *commit;
+
+    if (at < 0)
+        return;
+    commit = kva_report_clean(&r->arena, d->runs[at].git_commit);
+    v[C_DATE] = kva_val_text(kva_report_day(&r->arena, d->runs[at].started_ms));
+    v[C_COMMIT] = kva_val_text(kva_arena_printf(
+        &r->arena, "%.10s%s", commit ? commit : "", d->runs[at].git_dirty ? "+" : ""));
+}
+
+static double over(double x, double y)
+{
+    return y > 0 ? x / y : (double)NAN;
+}
 
 static struct kva_val measured(const struct kva_arm *a, double v)
 {
@@ -134,9 +262,11 @@ static bool leads(const struct kva_board *b, const struct kva_arm *a)
     return !a->tied;
 }
 
-static void fill_row(struct kva_report *r, const struct kva_board *b,
+static void fill_row(struct kva_report *r, const struct kva_data *d,
+                     const struct kva_cells *c, const struct kva_board *b,
                      const struct kva_arm *a, struct kva_row *row)
 {
+    const struct kva_arm *dense = b->dense >= 0 ? &b->arm[b->dense] : NULL;
     struct kva_val *v = row->cell;
     bool method = a->role == KVA_ARM_METHOD;
 
@@ -177,6 +307,16 @@ static void fill_row(struct kva_report *r, const struct kva_board *b,
     } else {
         v[C_MDE] = kva_val_number(a->mde);
     }
+    if (method) {
+        fill_versus(r, b, a, v);
+        v[C_TTFT_RATIO] =
+            measured(a, dense ? over(a->ttft_ms, dense->ttft_ms) : (double)NAN);
+        v[C_DECODE_RATIO] =
+            measured(a, dense ? over(a->token_s, dense->token_s) : (double)NAN);
+    } else {
+        v[C_WTL] = v[C_TTFT_RATIO] = v[C_DECODE_RATIO] = kva_val_text("");
+    }
+    fill_run(r, d, c, b, a, v);
     v[C_TTFT] = measured(a, a->ttft_ms);
     v[C_DECODE] = measured(a, a->token_s);
     v[C_PEAK] = measured(a, a->alone_peak);
@@ -398,14 +538,15 @@ static struct kva_tab *make_tab(struct kva_report *r, const struct kva_board *b,
     if (t) {
         t->heading = b->title;
         t->model = b->model;
+        t->suites = kva_board_suites(r, b);
         t->klass = b->oracle ? "oracle" : b->enforce;
     }
     return t;
 }
 
-static enum kva_status leader_table(struct kva_report *r, const struct kva_cells *c,
-                                    const struct kva_board *b, int view,
-                                    struct kva_error *err)
+static enum kva_status leader_table(struct kva_report *r, const struct kva_data *d,
+                                    const struct kva_cells *c, const struct kva_board *b,
+                                    int view, struct kva_error *err)
 {
     struct kva_tab *t = make_tab(r, b, "", view);
     const struct kva_arm *last = NULL;
@@ -422,7 +563,7 @@ static enum kva_status leader_table(struct kva_report *r, const struct kva_cells
         row = kva_tab_row(r, t);
         if (!row)
             break;
-        fill_row(r, b, a, row);
+        fill_row(r, d, c, b, a, row);
         row->group = last && !kva_same_budget(last, a);
         last = a;
     }
@@ -442,7 +583,7 @@ static enum kva_status leader_table(struct kva_report *r, const struct kva_cells
         row = kva_tab_row(r, t);
         if (!row)
             break;
-        fill_row(r, b, &b->arm[k], row);
+        fill_row(r, d, c, b, &b->arm[k], row);
         row->role = KVA_ROW_PLAIN;
     }
     if (!t || r->nomem)
@@ -465,12 +606,12 @@ enum kva_status kva_tables_build(struct kva_report *r, const struct kva_data *d,
 {
     for (int i = 0; i < r->n_board; i++)
         if (!r->board[i].single) {
-            KVA_TRY(leader_table(r, c, &r->board[i], KVA_VIEW_LEADERBOARD, err));
+            KVA_TRY(leader_table(r, d, c, &r->board[i], KVA_VIEW_LEADERBOARD, err));
             kva_group_table(r, d, c, &r->board[i]);
         }
     for (int i = 0; i < r->n_board; i++)
         if (r->board[i].single && (!r->opts.one_view || r->view == KVA_VIEW_TASKS))
-            KVA_TRY(leader_table(r, c, &r->board[i], KVA_VIEW_TASKS, err));
+            KVA_TRY(leader_table(r, d, c, &r->board[i], KVA_VIEW_TASKS, err));
     kva_protocol_table(r, d, c);
     KVA_TRY(kva_views_build(r, d, c, err));
     KVA_TRY(kva_about_build(r, d, c, err));

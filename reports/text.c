@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_COLS = 32 };
+enum { MAX_COLS = 48 };
 
 /* Columns on a terminal: code points (names are cleaned; wide letters are rare). */
 static int width_of(const char *s)
@@ -78,17 +78,6 @@ struct layout {
     char label[MAX_COLS][48];
 };
 
-static bool uninformative(const struct layout *l, int c)
-{
-    for (int k = 0; k < l->t->n_row; k++) {
-        const char *s = l->text[k * l->t->n_col + c];
-
-        if (s[0] && strcmp(s, "n/a") != 0 && strcmp(s, "not measured") != 0)
-            return false;
-    }
-    return l->t->n_row > 0;
-}
-
 static int total(const struct layout *l)
 {
     int sum = -2;
@@ -110,7 +99,7 @@ static void pending(struct layout *l)
 {
     for (int c = 0; c < l->t->n_col; c++)
         l->left[c] =
-            l->t->col[c].keep < 99 && (l->t->col[c].keep == 0 || !uninformative(l, c));
+            l->t->col[c].keep < 99 && (l->t->col[c].keep == 0 || kva_tab_has(l->t, c));
 }
 
 /* Takes as many of the columns left as the width holds, those of least weight last.

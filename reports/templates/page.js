@@ -20,7 +20,8 @@
   /* sorting: stable, missing values last both ways */
   function key(cell, text) {
     var v = cell.getAttribute("data-v");
-    if (v === null || v === "") return null;
+    if (v === null) v = cell.textContent;
+    if (v === "") return null;
     return text ? v.toLowerCase() : Number(v);
   }
   function sort(table, th) {
@@ -60,12 +61,14 @@
     var off = {};
     var hidden = 0;
     checks.forEach(function (c) { if (!c.checked) off[c.name + "\n" + c.value] = true; });
-    all("section[data-model]").forEach(function (s) {
-      s.hidden = Boolean(off["model\n" + s.getAttribute("data-model")]);
-    });
-    all("tr[data-method]").forEach(function (row) {
-      var m = row.getAttribute("data-method");
-      row.hidden = Boolean(off["method\n" + m]) ||
+    function wants(section) {
+      var suites = section.getAttribute("data-suite");
+      return !off["model\n" + section.getAttribute("data-model")] && (suites === null ||
+        suites.split("\n").some(function (s) { return !off["suite\n" + s]; }));
+    }
+    all("section[data-model]").forEach(function (s) { s.hidden = !wants(s); });
+    all("table.by-method tbody tr:not(.ref)").forEach(function (row) {
+      row.hidden = Boolean(off["method\n" + row.cells[0].textContent]) ||
         (word !== "" && row.textContent.toLowerCase().indexOf(word) < 0);
       hidden += row.hidden ? 1 : 0;
     });

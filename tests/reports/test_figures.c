@@ -162,7 +162,7 @@ inlining_prefixes_ids_and_follows_the_theme_but_leaves_text_alone(void **state)
         "<defs><circle id='gpDot' r='0.5' stroke='currentColor'/></defs>"
         "<g id=\"gnuplot_plot_1\" ><title>gnuplot_plot_1</title>"
         "<g fill=\"none\" color=\"black\" stroke=\"black\"><path stroke='black' "
-        "d='M0,0'/>"
+        "d='M0,0 h1'/>"
         "<use xlink:href='#gpDot' color='rgb(1,2,3)'/><polygon fill = 'url(#gpPat1)'/>"
         "<text>id='gpDot' fill=\"black\" &lt;b></text></g></g>\n</svg>\n";
     struct kva_buf b;
@@ -174,15 +174,46 @@ inlining_prefixes_ids_and_follows_the_theme_but_leaves_text_alone(void **state)
                      KVA_OK);
     assert_string_equal(
         b.data, "<svg viewBox=\"0 0 960 540\" role=\"img\" aria-label=\"a &lt;b&gt; "
-                "&quot;c&quot;\">"
+                "&quot;c&quot;\" fill=\"none\" stroke=\"currentColor\" "
+                "stroke-width=\"0.96\" font-size=\"13\">"
                 "<defs><circle id=\"f1-gpDot\" r=\"0.5\" stroke=\"currentColor\"/></defs>"
-                "<g id=\"f1-gnuplot_plot_1\"><g fill=\"none\" stroke=\"currentColor\">"
-                "<path stroke=\"currentColor\" d=\"M0,0\"/>"
-                "<use href=\"#f1-gpDot\" color=\"rgb(1,2,3)\"/><polygon "
+                "<path d=\"M0,0h1\"/>"
+                "<use href=\"#f1-gpDot\" color=\"#010203\"/><polygon "
                 "fill=\"url(#f1-gpPat1)\"/>"
-                "<text>id='gpDot' fill=\"black\" &lt;b></text></g></g></svg>\n");
+                "<text>id='gpDot' fill=\"black\" &lt;b></text></svg>\n");
     b.len = 0;
     assert_int_equal(kva_svg_inline("no", 2, "f1", "", &b, &err), KVA_EFORMAT);
+    kva_buf_release(&b);
+}
+
+/* What gnuplot says without need goes: groups without a drawing, moves without a line,
+ * attributes of the group around, hundredths of a pixel. */
+static void inlining_drops_what_says_nothing(void **state)
+{
+    static const char svg[] =
+        "<svg viewBox=\"0 0 9 9\">"
+        "<g fill=\"none\" stroke=\"black\" stroke-width=\"0.96\"></g>"
+        "<g stroke=\"black\" stroke-width=\"0.48\"><path stroke='black' "
+        "d='M84.50,471.75 L932.69,-471.75  '/><path d='M1,2 '/>"
+        "<g transform=\"translate(69.55,134.48)\" stroke=\"none\" fill=\"black\" "
+        "font-family=\"DejaVu Sans\" font-size=\"13.00\" text-anchor=\"end\">\n"
+        "\t\t<text> 80</text>\n\t</g></g>"
+        "<g stroke='none'><polygon fill = 'rgb( 42, 120, 142)' points = '60.45,65.50 "
+        "120.73,65.50 120.73,58.50 60.45,58.50 '/>"
+        "<polygon fill='none' points='0,0 1,1 2,0 0,0 '/></g></svg>";
+    struct kva_buf b;
+    struct kva_error err = {0};
+
+    (void)state;
+    kva_buf_init(&b, 0);
+    assert_int_equal(kva_svg_inline(svg, sizeof svg - 1, "f1", "t", &b, &err), KVA_OK);
+    assert_non_null(strstr(
+        b.data,
+        "font-size=\"13\"><g stroke-width=\"0.48\"><path "
+        "d=\"M84.5,471.8L932.7,-471.8\"/><text transform=\"translate(69.5,134.5)\" "
+        "fill=\"currentColor\" text-anchor=\"end\"> 80</text></g>"
+        "<g stroke=\"none\"><path fill=\"#2a788e\" d=\"M60.5,65.5H120.7V58.5H60.5\"/>"
+        "<polygon points=\"0,0 1,1 2,0 0,0\"/></g></svg>"));
     kva_buf_release(&b);
 }
 
@@ -328,6 +359,7 @@ int main(void)
         cmocka_unit_test(drawings_hold_every_point_of_the_data_and_every_name),
         cmocka_unit_test(
             inlining_prefixes_ids_and_follows_the_theme_but_leaves_text_alone),
+        cmocka_unit_test(inlining_drops_what_says_nothing),
         cmocka_unit_test(names_wider_than_their_column_are_turned),
         cmocka_unit_test(viridis_ends_where_it_should_and_ink_stands_out),
         cmocka_unit_test(a_report_appears_whole_and_the_old_one_survives_failure),

@@ -104,7 +104,7 @@ static void the_figures_hold_every_point_and_each_head(void **state)
     /* head 0: payload 1/2, E 1.7/2, D 0/1; head 1: 2/2, 1.3/2, 1/1 */
     assert_non_null(strstr(f->tsv, "\t0.5000\t0.8500\t0.5000\t0.0000\n"));
     assert_non_null(strstr(f->tsv, "\t1.0000\t0.6500\t1.0000\t1.0000\n"));
-    assert_string_equal(f->series[0], "m (mean 75.0 %)");
+    assert_string_equal(f->series[0], "m (75.0 %)");
     kva_report_free(r);
     free(w);
 }
