@@ -387,36 +387,47 @@ static enum kva_status create_schema(struct kva_db *db, struct kva_error *err)
     return rc;
 }
 
-/* file:PATH?mode=ro with the path's reserved characters escaped. */
-static enum kva_status read_uri(const char *path, bool immutable, struct kva_buf *out,
-                                struct kva_error *err)
+enum kva_status kva_db_uri(const char *path, const char *query, struct kva_buf *out,
+                           struct kva_error *err)
 {
-    kva_buf_init(out, 1 << 16);
     kva_buf_puts(out, "file:");
     for (const char *p = path; *p; p++)
         if (*p == '%' || *p == '?' || *p == '#')
             kva_buf_printf(out, "%%%02X", (unsigned)(unsigned char)*p);
         else
             kva_buf_putc(out, *p);
-    kva_buf_puts(out, immutable ? "?mode=ro&immutable=1" : "?mode=ro");
+    kva_buf_puts(out, query);
     return kva_buf_status(out, err);
+}
+
+static enum kva_status open_handle(struct kva_db *db, const char *query, int flags,
+                                   struct kva_error *err)
+{
+    struct kva_buf uri;
+    enum kva_status rc;
+    int sq;
+
+    kva_buf_init(&uri, 1 << 16);
+    KVA_GO(kva_db_uri(db->path, query, &uri, err));
+    sq = sqlite3_open_v2(uri.data, &db->handle,
+                         flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
+    if (sq != SQLITE_OK)
+        rc = kva_db_fail(db, sq, "opening", err);
+    else
+        sqlite3_busy_timeout(db->handle, BUSY_MS);
+out:
+    kva_buf_release(&uri);
+    return rc;
 }
 
 static enum kva_status open_read(struct kva_db *db, bool immutable, struct kva_error *err)
 {
-    struct kva_buf uri;
     off_t size;
-    int version, rc;
+    int version;
 
     KVA_TRY(check_header(db->path, true, &size, err));
-    KVA_TRY(read_uri(db->path, immutable, &uri, err));
-    rc = sqlite3_open_v2(uri.data, &db->handle,
-                         SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX,
-                         NULL);
-    kva_buf_release(&uri);
-    if (rc != SQLITE_OK)
-        return kva_db_fail(db, rc, "opening for reading", err);
-    sqlite3_busy_timeout(db->handle, BUSY_MS);
+    KVA_TRY(open_handle(db, immutable ? "?mode=ro&immutable=1" : "?mode=ro",
+                        SQLITE_OPEN_READONLY, err));
     KVA_TRY(check_content(db, &version, err));
     if (version == 0)
         return KVA_FAIL(err, KVA_EDB, "%s is empty, not a result file", db->path);
@@ -427,7 +438,7 @@ static enum kva_status open_write(struct kva_db *db, bool wal, struct kva_error 
 {
     enum kva_status rc;
     off_t size;
-    int lock = -1, version, sq;
+    int lock = -1, version;
 
     KVA_TRY(check_header(db->path, false, &size, err));
     if (wal)
@@ -435,14 +446,7 @@ static enum kva_status open_write(struct kva_db *db, bool wal, struct kva_error 
     if (size > 0 && access(db->path, W_OK) != 0)
         return KVA_FAIL(err, KVA_EIO, "cannot write %s: %s", db->path, strerror(errno));
     KVA_GO(lock_file(db->path, &lock, err));
-    sq = sqlite3_open_v2(db->path, &db->handle,
-                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
-                         NULL);
-    if (sq != SQLITE_OK) {
-        rc = kva_db_fail(db, sq, "opening for writing", err);
-        goto out;
-    }
-    sqlite3_busy_timeout(db->handle, BUSY_MS);
+    KVA_GO(open_handle(db, "", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, err));
     /* until the file is known to be ours, closing must not move its log into it */
     (void)sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     KVA_GO(check_content(db, &version, err));

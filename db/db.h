@@ -210,6 +210,26 @@ enum kva_status kva_db_rescore(struct kva_db *, int64_t task_id, const char *met
                                int version, bool binary, const struct kva_db_rescored *r,
                                int n, struct kva_error *err);
 
+/* ---- merging (3.8) ---- */
+enum kva_db_on_conflict {
+    KVA_DB_CONFLICT_ERROR, /* nothing of this input is stored but merge_conflict rows */
+    KVA_DB_CONFLICT_KEEP,  /* what is stored stays */
+    KVA_DB_CONFLICT_AS_REP /* the other outcome gets the next free rep */
+};
+/* n = n_new + n_better + n_known + n_conflict */
+struct kva_db_merged {
+    int64_t n, n_new, n_better, /* replaced a failed outcome */
+        n_known, n_conflict;
+};
+/* Adds everything a result file holds, in one transaction; the file is only read (an
+ * older one through a copy). Merging it again changes nothing, and apart from conflicts
+ * the order of several files changes no report. KVA_ECONFLICT: differing outcomes under
+ * CONFLICT_ERROR (m tells how many), another text of a sample, another metric of a task.
+ * KVA_EINVALID: the file is the database itself. */
+enum kva_status kva_db_merge(struct kva_db *, const char *path,
+                             enum kva_db_on_conflict how, struct kva_db_merged *m,
+                             struct kva_error *err);
+
 /* ---- instruments ---- */
 struct kva_db_value {
     enum { KVA_DB_NULL, KVA_DB_INT, KVA_DB_REAL, KVA_DB_TEXT, KVA_DB_BLOB } type;

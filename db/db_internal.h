@@ -113,7 +113,8 @@ struct kva_db {
     sqlite3 *handle;
     char *path;
     bool writable;
-    bool batch; /* inside kva_db_begin */
+    bool batch;    /* inside kva_db_begin */
+    bool migrated; /* the handle is a private copy of an older file */
     sqlite3_stmt *stmt[KVA_DB_N_STMT];
     sqlite3_stmt *row; /* the last statement of kva_db_put_row and its text */
     char *row_sql;
@@ -142,6 +143,11 @@ enum kva_status kva_db_leave(struct kva_db *db, enum kva_status rc,
 /* Statements without parameters or rows. */
 enum kva_status kva_db_exec(struct kva_db *db, const char *sql, struct kva_error *err);
 extern const char kva_db_views_text[]; /* views.sql */
+
+/* file:PATH and a query such as "?mode=ro", with the path's reserved characters escaped,
+ * appended to an initialised buffer. */
+enum kva_status kva_db_uri(const char *path, const char *query, struct kva_buf *out,
+                           struct kva_error *err);
 
 /* ---- migrate.c: `version` is the file's, lower than KVA_DB_SCHEMA ---- */
 /* Keeps a copy beside the file, then changes it. The caller holds <path>.lock. */

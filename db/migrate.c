@@ -103,24 +103,29 @@ static enum kva_status back_up(struct kva_db *db, int version, char *name, size_
                                struct kva_error *err)
 {
     struct kva_db_value to;
+    struct kva_buf uri;
     char part[4200];
     sqlite3_stmt *st = NULL;
+    enum kva_status status;
     int n = 1, rc;
 
     if (snprintf(part, sizeof part, "%s.v%d.bak.part", db->path, version) >=
         (int)sizeof part)
         return KVA_FAIL(err, KVA_EIO, "%s: the path is too long", db->path);
     (void)unlink(part); /* of an attempt that was killed */
-    to = kva_db_text(part);
+    kva_buf_init(&uri, 1 << 16);
+    status = kva_db_uri(part, "", &uri, err);
+    to = kva_db_text(uri.data);
     rc = sqlite3_prepare_v2(db->handle, "VACUUM INTO ?", -1, &st, NULL);
     if (rc == SQLITE_OK)
         rc = kva_db_bind_values(st, &to, 1);
     if (rc == SQLITE_OK)
         rc = sqlite3_step(st);
     sqlite3_finalize(st);
-    if (rc != SQLITE_DONE) {
-        enum kva_status status = kva_db_fail(db, rc, "copying the file aside", err);
-
+    kva_buf_release(&uri);
+    if (status == KVA_OK && rc != SQLITE_DONE)
+        status = kva_db_fail(db, rc, "copying the file aside", err);
+    if (status != KVA_OK) {
         (void)unlink(part);
         return status;
     }
@@ -186,6 +191,7 @@ enum kva_status kva_db_migrate_copy(struct kva_db *db, int version, struct kva_e
     rc = kva_db_copy(db, copy, "main", err);
     if (rc == KVA_OK) {
         db->handle = copy;
+        db->migrated = true;
         copy = file;
         KVA_GO(all_steps(db, version, err));
         rc = kva_db_exec(db, "PRAGMA query_only=ON", err);

@@ -99,8 +99,15 @@ static const struct kva_command COMMANDS[] = {
      "\"error\", counts as 0 and makes the exit code 2. With --json standard output is "
      "the summary alone.",
      1, kva_cmd_score_options, kva_cmd_score},
-    {"merge", "OUT IN...", "join databases of several machines", NULL, 0, no_options,
-     NULL},
+    {"merge", "OUT IN...", "join databases of several machines",
+     "Adds the results of each IN to OUT, which is made when it is missing. Results meet "
+     "by digest: what OUT holds already counts once, a finished outcome takes the place "
+     "of "
+     "a failed one, times and bytes measured alone are joined. The order of the inputs "
+     "changes no report, and merging a file again changes nothing.\n\n"
+     "An input whose outcomes differ from those in OUT is refused as a whole, with exit "
+     "code 4; --on-conflict chooses otherwise. Inputs are only read.",
+     1, kva_cmd_merge_options, kva_cmd_merge},
 };
 
 const struct kva_command *kva_commands(size_t *n)

@@ -22,6 +22,7 @@ const struct kva_opt *kva_cmd_score_options(void);
 const struct kva_opt *kva_cmd_analyze_options(void);
 const struct kva_opt *kva_cmd_audit_options(void);
 const struct kva_opt *kva_cmd_compare_options(void);
+const struct kva_opt *kva_cmd_merge_options(void);
 int kva_cmd_run(int argc, char **argv);
 int kva_cmd_audit(int argc, char **argv);
 int kva_cmd_compare(int argc, char **argv);
@@ -32,6 +33,7 @@ int kva_cmd_doctor(int argc, char **argv);
 int kva_cmd_fetch(int argc, char **argv);
 int kva_cmd_score(int argc, char **argv);
 int kva_cmd_analyze(int argc, char **argv);
+int kva_cmd_merge(int argc, char **argv);
 
 /* Prints "kvaudit: TEXT" (with --verbose where it was found) and yields the exit code. */
 int kva_command_fail(const struct kva_error *err);

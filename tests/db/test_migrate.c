@@ -65,7 +65,7 @@ static void rows_of_file(const char *path, const char *sql, struct kva_buf *out)
 {
     sqlite3 *h;
 
-    assert_int_equal(sqlite3_open_v2(path, &h, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_open(path, &h), SQLITE_OK);
     rows(h, sql, out);
     sqlite3_close(h);
 }
