@@ -8,13 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct kva_opt *no_options(void)
-{
-    static const struct kva_opt none[] = {{0}};
-
-    return none;
-}
-
 static const struct kva_command COMMANDS[] = {
     {"run", "SUITE", "measure every missing cell of a suite",
      "Reads a suite file, works out which outcomes the database does not hold yet, and "
@@ -25,12 +18,12 @@ static const struct kva_command COMMANDS[] = {
      "Results depend on the suite file, --set and the model file only. --jobs, "
      "--threads, "
      "--wave and --chunk choose resources and change no token.",
-     1, kva_cmd_run_options, kva_cmd_run},
+     kva_cmd_run_options, kva_cmd_run},
     {"report", "[VIEW]", "show what the database holds: tables, figures, exports",
      "Without a format the view is printed as text. Cells that were not measured, failed "
      "or may "
      "not be ranked are named below the table, never left out in silence.",
-     1, kva_cmd_report_options, kva_cmd_report},
+     kva_cmd_report_options, kva_cmd_report},
     {"generate", "TASK", "write samples of a task as JSON lines",
      "A task is written SUITE/NAME[:KEY=VALUE,...][@LENGTH] or jsonl:PATH. Sample I "
      "depends on "
@@ -38,23 +31,23 @@ static const struct kva_command COMMANDS[] = {
      "With --tokens MODEL each line also carries context_ids and question_ids, exactly "
      "what "
      "that model would be fed.",
-     1, kva_cmd_generate_options, kva_cmd_generate},
+     kva_cmd_generate_options, kva_cmd_generate},
     {"list", "[KIND]", "models, methods, tasks, metrics, views or runs",
      "Without KIND the counts of each are printed. --verbose adds the parameters of the "
      "methods "
      "and where each one comes from.",
-     1, kva_cmd_list_options, kva_cmd_list},
+     kva_cmd_list_options, kva_cmd_list},
     {"doctor", "", "what this build and machine can do, and what is missing",
      "With --model it opens the model and prints its shape. --tokenize and --nll turn it "
      "into a "
      "filter: one JSON value a line from standard input, one answer a line on standard "
      "output.",
-     1, kva_cmd_doctor_options, kva_cmd_doctor},
+     kva_cmd_doctor_options, kva_cmd_doctor},
     {"fetch", "[NAME...]", "models, checked against size and SHA-256",
      "Without a name it lists what is known and what is already there. Nothing is "
      "downloaded by "
      "any other command.",
-     1, kva_cmd_fetch_options, kva_cmd_fetch},
+     kva_cmd_fetch_options, kva_cmd_fetch},
     {"compare", "A B", "paired win, tie and loss with intervals",
      "A and B select cells: KEY=VALUE[,KEY=VALUE], keys model, method, task, budget, "
      "enforce, schedule, visibility, numerics, kv, suite, run and db; values may be "
@@ -69,7 +62,7 @@ static const struct kva_command COMMANDS[] = {
      "kvaudit compare method=snapkv,enforce=mask method=snapkv,enforce=physical\n\n"
      "kvaudit compare db=old.db db=new.db\n\n"
      "The exit code is 0 whoever is ahead, 5 when no pair can be judged.",
-     1, kva_cmd_compare_options, kva_cmd_compare},
+     kva_cmd_compare_options, kva_cmd_compare},
     {"audit", "SUITE",
      "decide what each method claims: bytes, ratio, equal answers, leaks",
      "Adds to every method of the suite the arms of an audit: the same method masked as "
@@ -82,13 +75,13 @@ static const struct kva_command COMMANDS[] = {
      "The exit code is 1 when a method as held here fails a claim, 5 when a claim cannot "
      "be decided. Masked rows that hold all bytes are the expected finding and change no "
      "exit code. `kvaudit report audit` shows the verdicts again.",
-     1, kva_cmd_audit_options, kva_cmd_audit},
+     kva_cmd_audit_options, kva_cmd_audit},
     {"analyze", "KIND MODEL", "measure a model once for methods that read a file",
      "KIND is\n\n"
      "qfilter: the mean direction of the queries of each KV head, for the method "
      "qfilter:filter=FILE.\n\n"
      "The file names the model it was made for; the program refuses it for another.",
-     1, kva_cmd_analyze_options, kva_cmd_analyze},
+     kva_cmd_analyze_options, kva_cmd_analyze},
     {"score", "METRIC FILE", "score given predictions with a metric",
      "FILE (- is standard input) holds one JSON object a line: \"prediction\", "
      "\"answers\" (a list, or one text), and where they apply \"all_classes\", "
@@ -98,7 +91,7 @@ static const struct kva_command COMMANDS[] = {
      "go to standard error. A line that cannot be scored is named, answered with "
      "\"error\", counts as 0 and makes the exit code 2. With --json standard output is "
      "the summary alone.",
-     1, kva_cmd_score_options, kva_cmd_score},
+     kva_cmd_score_options, kva_cmd_score},
     {"merge", "OUT IN...", "join databases of several machines",
      "Adds the results of each IN to OUT, which is made when it is missing. Results meet "
      "by digest: what OUT holds already counts once, a finished outcome takes the place "
@@ -107,7 +100,7 @@ static const struct kva_command COMMANDS[] = {
      "changes no report, and merging a file again changes nothing.\n\n"
      "An input whose outcomes differ from those in OUT is refused as a whole, with exit "
      "code 4; --on-conflict chooses otherwise. Inputs are only read.",
-     1, kva_cmd_merge_options, kva_cmd_merge},
+     kva_cmd_merge_options, kva_cmd_merge},
 };
 
 const struct kva_command *kva_commands(size_t *n)

@@ -55,8 +55,7 @@ static int unknown(const char *word)
     const struct kva_command *c = kva_commands(&n);
 
     for (size_t i = 0; i < n && k < 31; i++)
-        if (c[i].built)
-            known[k++] = c[i].name;
+        known[k++] = c[i].name;
     known[k] = NULL;
     near = kva_nearest(word, known);
     if (near)
@@ -94,7 +93,7 @@ static int run(int argc, char **argv)
         if (argc < 3)
             return print_help(NULL);
         cmd = find(argv[2]);
-        return cmd && cmd->built ? print_help(cmd) : unknown(argv[2]);
+        return cmd ? print_help(cmd) : unknown(argv[2]);
     }
     if (word[0] == '-') {
         fprintf(stderr, "kvaudit: the command comes first: kvaudit COMMAND %s ...\n",
@@ -104,10 +103,6 @@ static int run(int argc, char **argv)
     cmd = find(word);
     if (!cmd)
         return unknown(word);
-    if (!cmd->built) {
-        fprintf(stderr, "kvaudit: %s is not built yet\n", word);
-        return 2;
-    }
     n = argc - 2;
     for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--version") == 0)

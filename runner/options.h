@@ -37,7 +37,6 @@ struct kva_common {
 
 struct kva_command {
     const char *name, *args, *summary, *details; /* details: paragraphs of the manual */
-    int built; /* 0: answers "not built yet", exit 2, hidden */
     const struct kva_opt *(*options)(
         void); /* ends with NULL name; common ones are added */
     int (*run)(int argc,

@@ -105,8 +105,6 @@ static void overview(struct kva_buf *out)
     for (size_t i = 0; i < n; i++) {
         char name[64];
 
-        if (!c[i].built)
-            continue;
         snprintf(name, sizeof name, "%s %s", c[i].name, c[i].args);
         kva_buf_printf(out, "  %-20s %s\n", name, c[i].summary);
     }
@@ -206,8 +204,6 @@ void kva_options_man(struct kva_buf *out)
         "outcome, and reports what the numbers support.");
     kva_buf_puts(out, "\n.SH COMMANDS\n");
     for (size_t i = 0; i < n; i++) {
-        if (!c[i].built)
-            continue;
         kva_buf_printf(out, ".SS kvaudit %s ", c[i].name);
         roff_text(out, c[i].args);
         kva_buf_putc(out, '\n');
@@ -247,12 +243,9 @@ void kva_options_completion(struct kva_buf *out)
                       "    local cur=${COMP_WORDS[COMP_CWORD]} words=\n"
                       "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words=\"");
     for (size_t i = 0; i < n; i++)
-        if (c[i].built)
-            kva_buf_printf(out, "%s ", c[i].name);
+        kva_buf_printf(out, "%s ", c[i].name);
     kva_buf_puts(out, "--help --version\"\n    else\n        case ${COMP_WORDS[1]} in\n");
     for (size_t i = 0; i < n; i++) {
-        if (!c[i].built)
-            continue;
         kva_buf_printf(out, "        %s) words=\"", c[i].name);
         if (strcmp(c[i].name, "list") == 0)
             kva_buf_puts(out, "models methods tasks metrics views runs");

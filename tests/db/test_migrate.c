@@ -346,7 +346,7 @@ static void processes_that_migrate_at_once_make_one_backup(void **state)
 static void a_migration_killed_at_random_points_can_be_repeated(void **state)
 {
     struct kva_error err = {0};
-    unsigned seed = 7;
+    unsigned seed = 7, whole = 0;
     int old_left = 0;
 
     (void)state;
@@ -357,15 +357,25 @@ static void a_migration_killed_at_random_points_can_be_repeated(void **state)
         pid_t child;
         int v;
 
+        uint64_t start;
+
         old_file(&f, 1);
         rows_of_file(f.path, SUITE, &suite[0]);
+        if (round == 0) { /* how long does it take undisturbed? */
+            start = kva_now_ns();
+            OK(kva_db_open(f.path, KVA_DB_WRITE, &db, &err));
+            whole = (unsigned)((kva_now_ns() - start) / 1000);
+            kva_db_close(db);
+            remove_dir(f.dir);
+            old_file(&f, 1);
+        }
         child = fork();
         if (child == 0) {
             (void)kva_db_open(f.path, KVA_DB_WRITE, &db, &err);
             _exit(0);
         }
         seed = seed * 1103515245u + 12345u;
-        (void)usleep(seed / 65536 % 32 * 1500);
+        (void)usleep(seed / 65536 % (whole + 1));
         (void)kill(child, SIGKILL);
         (void)waitpid(child, NULL, 0);
         v = version_of(f.path);
