@@ -31,8 +31,8 @@ static const struct kva_opt *options(void)
     return table;
 }
 
-static const struct kva_command CMD = {"try", "THING", "tries", "Why it tries.",
-                                       1,     options, NULL};
+static const struct kva_command CMD = {"try",           "THING", "tries",
+                                       "Why it tries.", options, NULL};
 
 static int reset(void **state)
 {
