@@ -88,7 +88,14 @@ struct kva_attn {
     float scale;
     float *out; /* [rows][out_stride]; head a at out + r*out_stride + a*dim_v */
     int out_stride;
+    /* Sums of weights, on request: sums[i * kv_heads + h] holds an element for each live
+     * entry of KV head h in slot order; added to it are the weights of every row and
+     * query head of the group, one after the other in this order, so that how rows were
+     * cut into calls changes no bit. At most KVA_SUM_ENTRIES entries a KV head. */
+    float *const *sums;
+    int n_sums;
 };
+#define KVA_SUM_ENTRIES (1 << 19)
 
 /* Attention of nq rows of one query head over the n entries of its KV head, row by row:
  *   z[i][j] = scale * q_i.k_j,  w[i][j] = softmax_j(z[i]),  o[i] = sum_j w[i][j] v_j

@@ -548,6 +548,25 @@ void kva_kvstore_positions(const struct kva_kvstore *s, int layer, int head, int
             out[n++] = *pos_at(s, c, j);
 }
 
+bool kva_kvstore_slot_order(const struct kva_kvstore *s, int layer, int head,
+                            int32_t *index)
+{
+    int c = layer * s->shape.kv_heads + head;
+    const uint64_t *keys;
+
+    if (s->sorted[c])
+        return false;
+    keys = kva_kvstore_rank_keys(s, c);
+    for (int r = 0; r < s->n_live[c]; r++) {
+        int slot = (int)(uint32_t)keys[r], dead = 0;
+
+        for (int j = 0; s->n_live[c] < s->len[c] && j < slot; j++)
+            dead += !is_live(s, c, j);
+        index[r] = slot - dead;
+    }
+    return true;
+}
+
 /* `n` rows that follow each other in one page. */
 static void get_rows(const struct kva_kvstore *s, const uint8_t *from, int n, int dim,
                      float *out)

@@ -161,6 +161,10 @@ int kva_kvstore_live(const struct kva_kvstore *store, int layer, int head);
  * items. */
 void kva_kvstore_positions(const struct kva_kvstore *store, int layer, int head,
                            int32_t *out);
+/* Where the entries stand: index[r] is the number, among the live entries in slot order,
+ * of the one with rank r. False, and nothing written, when that is r for all of them. */
+bool kva_kvstore_slot_order(const struct kva_kvstore *store, int layer, int head,
+                            int32_t *index);
 /* Live entries as contiguous f32 rows in rank order; k or v may be NULL. */
 void kva_kvstore_gather(const struct kva_kvstore *store, int layer, int head, float *k,
                         float *v);

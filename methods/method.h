@@ -42,8 +42,8 @@ enum kva_needs {
 enum kva_collect_kind {
     KVA_COLLECT_NONE,
     /* side[j] = sum over all queries so far and over the group's query heads of the
-     * attention weight of entry j; the queries are taken in tiles that do not depend on
-     * how the prompt was cut. `restart`: begins anew after every decision. */
+     * attention weight of entry j, one query after the other. `restart`: begins anew
+     * after every decision. */
     KVA_COLLECT_COLUMNS,
     /* side[j] = mean over the group of the sum over the queries i of j's chunk of
      * softmax_j(q_i . k_j), keys of the chunk only, later ones included, no scale.

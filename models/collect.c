@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* collect.c - column sums, chunk attention and query statistics of a session.
  *
- *     columns  side[j] += sum over tile rows i and the group's heads a of A[a][i][j]
+ *     columns  side[j] += sum over rows i and the group's heads a of A[a][i][j]
  *     chunks   side[j]  = 1/G sum_a sum_i softmax_j(q_i . k_j), i and j of one chunk
  *     queries  mean = 1/n sum q,  cov = 1/n sum q q' - mean mean'      (pre-RoPE, double)
  *
- * A tile of columns ends at a multiple of TILE positions or at a decision, whichever
- * comes first; a chunk ends after `chunk` tokens, at a decision, or at the end of the
- * prompt. Neither depends on how the prompt was cut. The sum over a tile is its size
- * times the mean that the backend's window attention gives. */
+ * Columns are added up where their weights arise, in attention, row by row. The queries
+ * of a chunk wait in a tile; a chunk ends after `chunk` tokens, at a decision, or at the
+ * end of the prompt. None of that depends on how the prompt was cut. The sum over a tile
+ * is its size times the mean that the backend's window attention gives. */
 #include "models/collect.h"
 
 #include "models/model_impl.h"
@@ -16,11 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TILE 128
-
 struct sums {
     float *x;
     int n, cap;
+    float *slots; /* COLUMNS: the same in slot order while they are not sorted */
+    int32_t *index;
+    int slots_cap;
+    bool apart; /* attention adds to `slots` */
 };
 
 struct kva_collector {
@@ -29,7 +31,7 @@ struct kva_collector {
     int32_t added; /* behind the last query that is in the sums for good */
     /* COLUMNS, CHUNKS, REPLAY */
     struct sums *head; /* [layers * kv_heads] rank order */
-    int rows;          /* capacity of a tile */
+    int rows;          /* capacity of a tile; 0: no tiles */
     float *tile;       /* [layers][rows][heads * head_dim] queries not yet added */
     int32_t *tile_pos; /* [layers][rows] */
     int *tile_n;       /* [layers] */
@@ -81,9 +83,7 @@ enum kva_status kva_collector_new(struct kva_model *m, const struct kva_collect 
         if (!c->sum || !c->square || !c->count || !c->mean || !c->cov)
             goto nomem;
     } else {
-        c->rows = want->kind == KVA_COLLECT_CHUNKS    ? want->chunk
-                  : want->kind == KVA_COLLECT_COLUMNS ? TILE
-                                                      : 0;
+        c->rows = want->kind == KVA_COLLECT_CHUNKS ? want->chunk : 0;
         c->head = kva_calloc(layers * (size_t)a->kv_heads, sizeof *c->head);
         c->tile_n = kva_calloc(layers, sizeof *c->tile_n);
         c->tile_pos = kva_calloc(layers * (size_t)c->rows + 1, sizeof *c->tile_pos);
@@ -102,8 +102,11 @@ void kva_collector_free(struct kva_collector *c)
 {
     if (c == NULL)
         return;
-    for (int i = 0; c->head && i < c->m->arch.layers * c->m->arch.kv_heads; i++)
+    for (int i = 0; c->head && i < c->m->arch.layers * c->m->arch.kv_heads; i++) {
         free(c->head[i].x);
+        free(c->head[i].slots);
+        free(c->head[i].index);
+    }
     free(c->head);
     free(c->tile);
     free(c->tile_pos);
@@ -125,7 +128,8 @@ uint64_t kva_collector_bytes(const struct kva_collector *c)
     if (c->want.kind == KVA_COLLECT_QUERIES)
         return layers * (uint64_t)a->heads * (d + d * d) * sizeof(double);
     for (int i = 0; i < a->layers * a->kv_heads; i++)
-        bytes += (uint64_t)c->head[i].n * sizeof(float);
+        bytes += (uint64_t)c->head[i].n * sizeof(float) +
+                 (uint64_t)c->head[i].slots_cap * (sizeof(float) + sizeof(int32_t));
     return bytes + layers * (uint64_t)c->rows * (width(c) * sizeof(float) + 4);
 }
 
@@ -164,8 +168,7 @@ static enum kva_status sync_layer(struct kva_collector *c,
 
 /* ---- tiles ---- */
 
-/* Keys of a layer, all of them (lo > hi) or those at positions [lo, hi); which[h] is the
- * rank of the first. */
+/* Keys of a layer at positions [lo, hi); which[h] is the rank of the first. */
 static enum kva_status layer_keys(const struct kva_collector *c,
                                   const struct kva_kvstore *store, int layer, int32_t lo,
                                   int32_t hi, struct kva_arena *arena,
@@ -191,15 +194,13 @@ static enum kva_status layer_keys(const struct kva_collector *c,
 
         kva_kvstore_positions(store, layer, h, p);
         kva_kvstore_gather(store, layer, h, at, NULL);
-        if (lo < hi) {
-            while (first < n && p[first] < lo)
-                first++;
-            while (last > first && p[last - 1] >= hi)
-                last--;
-            memmove(p, p + first, (size_t)(last - first) * sizeof *p);
-            memmove(at, at + (size_t)first * (size_t)a->head_dim,
-                    (size_t)(last - first) * (size_t)a->head_dim * sizeof *at);
-        }
+        while (first < n && p[first] < lo)
+            first++;
+        while (last > first && p[last - 1] >= hi)
+            last--;
+        memmove(p, p + first, (size_t)(last - first) * sizeof *p);
+        memmove(at, at + (size_t)first * (size_t)a->head_dim,
+                (size_t)(last - first) * (size_t)a->head_dim * sizeof *at);
         (*which)[h] = first;
         used += (size_t)(last - first);
         off[h + 1] = used;
@@ -237,9 +238,8 @@ static enum kva_status add_tile(const struct kva_collector *c,
                                 float *const *to, struct kva_error *err)
 {
     const struct kva_arch *a = &c->m->arch;
-    const bool chunks = c->want.kind == KVA_COLLECT_CHUNKS;
     const int n = c->tile_n[layer], group = a->heads / a->kv_heads;
-    const int extra = c->want.pad && chunks ? c->want.chunk - n : 0;
+    const int extra = c->want.pad && n > 0 ? c->want.chunk - n : 0;
     float *q = c->tile + (size_t)layer * (size_t)c->rows * width(c);
     int32_t *pos = c->tile_pos + (size_t)layer * (size_t)c->rows, *k_pos;
     struct kva_arena arena;
@@ -252,8 +252,8 @@ static enum kva_status add_tile(const struct kva_collector *c,
     if (n == 0)
         return KVA_OK;
     kva_arena_init(&arena);
-    KVA_GO(layer_keys(c, store, layer, chunks ? pos[0] : 1, chunks ? pos[n - 1] + 1 : 0,
-                      &arena, &keys, &k_pos, &which, err));
+    KVA_GO(layer_keys(c, store, layer, pos[0], pos[n - 1] + 1, &arena, &keys, &k_pos,
+                      &which, err));
     if (extra > 0)
         KVA_GO(pad_keys(&keys, &k_pos, (size_t)extra, &arena, err));
     off = kva_arena_alloc(&arena, (size_t)a->heads + 1, sizeof *off);
@@ -264,13 +264,12 @@ static enum kva_status add_tile(const struct kva_collector *c,
     m = kva_arena_alloc(&arena, off[a->heads] + 1, sizeof *m);
     if (m == NULL)
         goto nomem;
-    for (size_t j = 0; chunks && j < keys.off[a->kv_heads]; j++)
+    for (size_t j = 0; j < keys.off[a->kv_heads]; j++)
         k_pos[j] = 0; /* a chunk sees itself whole */
-    c->m->ops->window_mean(c->m->ops, q, pos, n, a->heads, &keys, k_pos,
-                           chunks ? 1.0f : a->score_scale, m, off);
+    c->m->ops->window_mean(c->m->ops, q, pos, n, a->heads, &keys, k_pos, 1.0f, m, off);
     for (int i = 0; i < a->heads; i++) {
         float *x = to[i / group] + which[i / group];
-        const float by = chunks ? (float)n / (float)group : (float)n;
+        const float by = (float)n / (float)group;
         /* zero queries see a chunk evenly */
         const float even =
             extra > 0 ? (float)extra / (float)(c->want.chunk * group) : 0.0f;
@@ -311,13 +310,80 @@ static enum kva_status end_tile(struct kva_collector *c, const struct kva_kvstor
     return rc;
 }
 
-/* Does the tile end before position pos? */
-static bool ends_before(const struct kva_collector *c, int layer, int32_t pos)
+/* ---- columns ---- */
+
+bool kva_collector_columns(const struct kva_collector *c)
 {
-    if (c->want.kind == KVA_COLLECT_CHUNKS)
-        return c->tile_n[layer] == c->want.chunk;
-    return pos % TILE == 0;
+    return c->want.kind == KVA_COLLECT_COLUMNS;
 }
+
+/* Room for the sums of the layer, and for their slot order where that is another. */
+static enum kva_status prepare_columns(struct kva_collector *c,
+                                       const struct kva_kvstore *store, int layer,
+                                       int32_t last, struct kva_error *err)
+{
+    const int heads = c->m->arch.kv_heads;
+    struct kva_kv_view view;
+
+    KVA_TRY(sync_layer(c, store, layer, err));
+    kva_kvstore_view(store, layer, &view);
+    for (int h = 0; h < heads; h++) {
+        struct sums *s = &c->head[layer * heads + h];
+
+        if (s->n > KVA_SUM_ENTRIES)
+            return KVA_FAIL(err, KVA_EINVALID,
+                            "sums of attention over %d entries; at "
+                            "most %d",
+                            s->n, KVA_SUM_ENTRIES);
+        s->apart = false;
+        if (view.sorted[h])
+            continue;
+        if (s->n > s->slots_cap) {
+            int cap = s->n + s->n / 4 + 64;
+            float *slots = kva_realloc(s->slots, (size_t)cap, sizeof *slots);
+            int32_t *index;
+
+            s->slots = slots != NULL ? slots : s->slots;
+            index =
+                slots == NULL ? NULL : kva_realloc(s->index, (size_t)cap, sizeof *index);
+            if (index == NULL)
+                return KVA_FAIL(err, KVA_ENOMEM, "sums of %d entries", s->n);
+            s->index = index;
+            s->slots_cap = cap;
+        }
+        s->apart = kva_kvstore_slot_order(store, layer, h, s->index);
+        for (int r = 0; s->apart && r < s->n; r++)
+            s->slots[s->index[r]] = s->x[r];
+    }
+    c->added = last >= c->added ? last + 1 : c->added;
+    return KVA_OK;
+}
+
+void kva_collector_begin(struct kva_collector *c, int layer, float **sums)
+{
+    const int heads = c->m->arch.kv_heads;
+
+    for (int h = 0; h < heads; h++) {
+        struct sums *s = &c->head[layer * heads + h];
+
+        sums[h] = s->apart ? s->slots : s->x;
+    }
+}
+
+void kva_collector_end(struct kva_collector *c, int layer)
+{
+    const int heads = c->m->arch.kv_heads;
+
+    for (int h = 0; h < heads; h++) {
+        struct sums *s = &c->head[layer * heads + h];
+
+        for (int r = 0; s->apart && r < s->n; r++)
+            s->x[r] = s->slots[s->index[r]];
+        s->apart = false;
+    }
+}
+
+/* ---- queries ---- */
 
 static void add_queries(struct kva_collector *c, int layer, const float *raw,
                         const int32_t *pos, int n)
@@ -346,13 +412,15 @@ enum kva_status kva_collector_rows(struct kva_collector *c,
         add_queries(c, layer, raw, pos, n);
         return KVA_OK;
     }
+    if (c->want.kind == KVA_COLLECT_COLUMNS)
+        return prepare_columns(c, store, layer, pos[n - 1], err);
     for (int i = 0; c->rows > 0 && i < n; i++) {
         int *used = &c->tile_n[layer];
         size_t at = (size_t)layer * (size_t)c->rows;
 
-        if (c->want.kind == KVA_COLLECT_CHUNKS && pos[i] < c->want.start)
+        if (pos[i] < c->want.start)
             continue;
-        if (*used > 0 && ends_before(c, layer, pos[i])) {
+        if (*used == c->want.chunk) {
             KVA_TRY(end_tile(c, store, layer, err));
         }
         at += (size_t)(*used)++;

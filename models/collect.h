@@ -2,11 +2,11 @@
 /* collect.h - sums over the prompt that scorers cannot make afterwards (internal to
  * models/).
  *
- * A session owns one collector for each distinct want (struct kva_collect). The engine
- * hands over the queries of every layer; the sums of entries are kept in rank order and
- * follow the store: new entries begin with 0, evicted ones take their sum with them.
- * Queries are taken in tiles whose borders are positions, so that the cut of the prompt
- * into steps changes no bit. */
+ * A session owns one collector for each distinct want (struct kva_collect). Sums of
+ * entries are kept in rank order and follow the store: new entries begin with 0, evicted
+ * ones take their sum with them. Column sums come from attention itself, which adds its
+ * weights to them (struct kva_attn); for the others the engine hands over the queries of
+ * every layer. The cut of the prompt into steps changes no bit. */
 #ifndef KVA_MODELS_COLLECT_H
 #define KVA_MODELS_COLLECT_H
 
@@ -26,6 +26,11 @@ enum kva_status kva_collector_rows(struct kva_collector *c,
                                    const struct kva_kvstore *store, int layer,
                                    const float *raw, const float *q, const int32_t *pos,
                                    int n, struct kva_error *err);
+/* Does attention add to it? Then after kva_collector_rows `begin` gives the arrays,
+ * sums[kv_heads] in slot order, and `end` takes what was added. */
+bool kva_collector_columns(const struct kva_collector *c);
+void kva_collector_begin(struct kva_collector *c, int layer, float **sums);
+void kva_collector_end(struct kva_collector *c, int layer);
 /* The store is about to keep these ranks, or to drop these victims. */
 enum kva_status kva_collector_keep(struct kva_collector *c,
                                    const struct kva_kvstore *store,

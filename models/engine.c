@@ -292,6 +292,15 @@ static void collect(struct kva_step_state *st, int layer, int m)
     }
 }
 
+/* Does attention itself add up weights, of rows whose output nobody reads, too? */
+static bool any_sums(const struct kva_step_state *st)
+{
+    for (int i = 0; i < st->runs; i++)
+        if (kva_session_sums(st->run[i].session))
+            return true;
+    return false;
+}
+
 static bool any_collects(const struct kva_step_state *st)
 {
     for (int i = 0; i < st->runs; i++)
@@ -301,9 +310,9 @@ static bool any_collects(const struct kva_step_state *st)
 }
 
 /* In the last layer: keeps only the rows whose logits are wanted. Returns how many. */
-static int keep_logit_rows(struct kva_step_state *st, int m)
+static int keep_logit_rows(struct kva_step_state *st, int m, float *rows, int row_width)
 {
-    const size_t width = (size_t)st->m->arch.heads * (size_t)st->m->arch.head_dim;
+    const size_t width = (size_t)row_width;
     int to = 0;
 
     for (int j = 0; j < m; j++) {
@@ -311,8 +320,8 @@ static int keep_logit_rows(struct kva_step_state *st, int m)
             continue;
         if (to != j) {
             st->sel[to] = st->sel[j];
-            memcpy(st->q + (size_t)to * width, st->q + (size_t)j * width,
-                   width * sizeof *st->q);
+            memcpy(rows + (size_t)to * width, rows + (size_t)j * width,
+                   width * sizeof *rows);
         }
         to++;
     }
@@ -328,29 +337,28 @@ static void attend(struct kva_step_state *st, int layer, int m)
     for (int i = 0, j = 0; i < st->runs && j < m; i++) {
         struct kva_session *s = st->run[i].session;
         struct kva_kv_view view;
-        int first = j;
+        struct kva_attn attn = {.kv = &view,
+                                .q = st->q + (size_t)j * (size_t)qw,
+                                .pos = st->sel_pos + j,
+                                .heads = a->heads,
+                                .q_stride = qw,
+                                .scale = a->score_scale,
+                                .out = st->att + (size_t)j * (size_t)ow,
+                                .out_stride = ow};
 
-        while (j < m && st->sel[j] < st->run[i].row0 + st->run[i].n)
-            j++;
-        if (j == first)
+        for (; j < m && st->sel[j] < st->run[i].row0 + st->run[i].n; j++)
+            attn.rows++;
+        if (attn.rows == 0)
             continue;
         if (s->error.code !=
             KVA_OK) { /* its entries are gone; whatever comes out is not read */
-            memset(st->att + (size_t)first * (size_t)ow, 0,
-                   (size_t)(j - first) * (size_t)ow * sizeof *st->att);
+            memset(attn.out, 0, (size_t)attn.rows * (size_t)ow * sizeof *attn.out);
             continue;
         }
         kva_kvstore_view(s->store, layer, &view);
-        st->m->ops->attend(st->m->ops,
-                           &(struct kva_attn){.kv = &view,
-                                              .q = st->q + (size_t)first * (size_t)qw,
-                                              .pos = st->sel_pos + first,
-                                              .rows = j - first,
-                                              .heads = a->heads,
-                                              .q_stride = qw,
-                                              .scale = a->score_scale,
-                                              .out = st->att + (size_t)first * (size_t)ow,
-                                              .out_stride = ow});
+        attn.n_sums = kva_session_sums_begin(s, layer, &attn.sums);
+        st->m->ops->attend(st->m->ops, &attn);
+        kva_session_sums_end(s, layer);
     }
 }
 
@@ -396,7 +404,7 @@ static void layer_chunk(struct kva_step_state *st, int layer, int r0, int c)
     const bool last = layer == a->layers - 1;
     const size_t d = (size_t)a->dim, rot = (size_t)l->n_rot;
     float *x = st->x + (size_t)r0 * d, *cs = st->cs + (size_t)r0 * rot;
-    bool sums;
+    bool sums, whole;
     int m;
 
     norm_rows(st, x, l->attn_norm, c);
@@ -425,18 +433,23 @@ static void layer_chunk(struct kva_step_state *st, int layer, int r0, int c)
     push_queries(st, layer, m);
     if (sums)
         collect(st, layer, m);
-    if (last)
-        m = keep_logit_rows(st, m);
+    whole = last && any_sums(st);
+    if (last && !whole)
+        m = keep_logit_rows(st, m, st->q, qw);
     if (!m)
         return;
     for (int j = 0; j < m; j++)
         st->sel_pos[j] = st->pos[st->sel[j]];
+    attend(st, layer, m);
+    if (whole)
+        m = keep_logit_rows(st, m, st->att, a->heads * a->v_dim);
+    if (!m)
+        return;
     if (m < c) {
         for (int j = 0; j < m; j++)
             memcpy(st->xs + (size_t)j * d, st->x + (size_t)st->sel[j] * d, d * sizeof *x);
         x = st->xs;
     }
-    attend(st, layer, m);
     ops->matmul(ops, l->o, st->att, m, st->o, a->dim);
     add_branch(st, x, l->post_attn_norm, m);
     ffn(st, l, x, m);

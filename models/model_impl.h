@@ -84,6 +84,7 @@ struct kva_session {
     struct kva_query_ring *ring;    /* [layers] */
     struct kva_collector **collect; /* [n_collect] */
     int n_collect;
+    float **sums; /* [n_collect][kv_heads], see kva_session_sums_begin */
     bool collecting;
     const struct kva_tap *tap; /* NULL: nobody (replay.c) */
     bool in_step;
@@ -108,6 +109,11 @@ void kva_lend_release(struct kva_model *m);
 enum kva_status kva_session_collected(struct kva_session *s, int layer, const float *raw,
                                       const float *q, const int32_t *pos, int n,
                                       struct kva_error *err);
+/* Sums that attention is to add to, [n][kv_heads] in slot order, made ready by
+ * kva_session_collected; n of them (0: none), the array the session's own. */
+int kva_session_sums_begin(struct kva_session *s, int layer, float *const **sums);
+void kva_session_sums_end(struct kva_session *s, int layer);
+bool kva_session_sums(const struct kva_session *s); /* are there any now? */
 /* Drops what a step that will not finish has appended from pos0 on. */
 void kva_session_undo(struct kva_session *s, int32_t pos0);
 /* Marks the session failed and drops the entries of the step that failed, from pos0 on.

@@ -52,7 +52,9 @@ static enum kva_status new_session(struct kva_model *m,
     }
     s->collecting = true;
     s->collect = kva_calloc((size_t)opts->n_collect + 1, sizeof(struct kva_collector *));
-    if (!s->collect)
+    s->sums = kva_calloc((size_t)opts->n_collect * (size_t)m->arch.kv_heads + 1,
+                         sizeof(float *));
+    if (!s->collect || !s->sums)
         goto nomem;
     for (int i = 0; i < opts->n_collect; i++) {
         if (kva_collector_new(m, &opts->collect[i], &s->collect[i], err) != KVA_OK)
@@ -162,6 +164,7 @@ void kva_session_free(struct kva_session *s)
     for (int i = 0; i < s->n_collect; i++)
         kva_collector_free(s->collect[i]);
     free(s->collect);
+    free(s->sums);
     kva_kvstore_free(s->store);
     free(s->q);
     free(s->q_pos);
@@ -381,6 +384,33 @@ enum kva_status kva_session_collected(struct kva_session *s, int layer, const fl
     for (int i = 0; s->collecting && i < s->n_collect; i++)
         KVA_TRY(kva_collector_rows(s->collect[i], s->store, layer, raw, q, pos, n, err));
     return KVA_OK;
+}
+
+bool kva_session_sums(const struct kva_session *s)
+{
+    for (int i = 0; s->collecting && i < s->n_collect; i++)
+        if (kva_collector_columns(s->collect[i]))
+            return true;
+    return false;
+}
+
+int kva_session_sums_begin(struct kva_session *s, int layer, float *const **sums)
+{
+    int n = 0;
+
+    for (int i = 0; s->collecting && i < s->n_collect; i++)
+        if (kva_collector_columns(s->collect[i]))
+            kva_collector_begin(s->collect[i], layer,
+                                s->sums + n++ * s->m->arch.kv_heads);
+    *sums = s->sums;
+    return n;
+}
+
+void kva_session_sums_end(struct kva_session *s, int layer)
+{
+    for (int i = 0; s->collecting && i < s->n_collect; i++)
+        if (kva_collector_columns(s->collect[i]))
+            kva_collector_end(s->collect[i], layer);
 }
 
 void kva_session_undo(struct kva_session *s, int32_t pos0)

@@ -4,12 +4,17 @@
  *
  *     o = sum_j exp(s_j - M) v_j / sum_j exp(s_j - M),  s_j = scale * q.k_j,  j visible
  *
- * Pages come in slot order, each converted to f32 once per call; a running maximum moves
- * per page. Per (row, head): dots and value sums have one accumulator per output,
- * ascending, fused; the weights of a page enter the denominator as tree(p[0..15] +
- * p[16..31]). What is not visible has weight exactly 0 and a page without a visible entry
- * is skipped, so a row's bits depend on its own visible entries and their pages alone. A
- * "unit" is one (row, query head) of a KV head's group. */
+ * Entries come in slot order, in tiles of 32 live ones: the pages as they are, or, of a
+ * masked store, what evicting the masked entries would leave in them. A tile is converted
+ * to f32 once per call; a running maximum moves per tile. Per (row, head): dots and value
+ * sums have one accumulator per output, ascending, fused; the weights of a tile enter the
+ * denominator as tree(p[0..15] + p[16..31]). What is not visible has weight exactly 0 and
+ * a tile without a visible entry is skipped, so a row's bits depend on its own visible
+ * entries and their tiles alone. A "unit" is one (row, query head) of a KV head's group.
+ *
+ * Where sums of weights are wanted, the weights of as many units as the scratch holds
+ * stay until their maxima and denominators are known, and are then added up unit by unit,
+ * ascending, so that neither that number nor the cut of rows into calls changes a bit. */
 #include <math.h>
 #include <string.h>
 
@@ -33,6 +38,11 @@ struct tiles {
     float *o;   /* [units][dvp] */
     float *m, *l;
     int32_t *pos;
+    float *rows; /* [32][dim_k + dim_v] entries of a masked store */
+    /* with sums: */
+    float *w;   /* [units] */
+    float *top; /* [n_tiles][units] the maxima that the weights refer to */
+    float *p;   /* [n_tiles][units][32] */
 };
 
 struct attend {
@@ -46,24 +56,37 @@ static size_t tile_floats(int dim_k, int dvp)
     return (size_t)32 * ((size_t)dim_k + 2 * (size_t)dvp + UNITS);
 }
 
-static int chunk_of(int dim_k, int dvp)
+static size_t unit_floats(int dim_k, int dvp, int n_tiles)
 {
-    size_t room = KVA_CPU_SCRATCH / sizeof(float) - tile_floats(dim_k, dvp);
-
-    return (int)(room / ((size_t)dim_k + (size_t)dvp + 3));
+    return (size_t)dim_k + (size_t)dvp + 4 + 33 * (size_t)n_tiles;
 }
 
-static void lay_out(struct tiles *t, float *scratch, int dim_k, int dvp, int units)
+/* Units whose state the scratch holds; n_tiles: whose weights stay, or 0. */
+static int chunk_of(const struct kva_kv_view *kv, int dvp, int n_tiles)
+{
+    size_t room = KVA_CPU_SCRATCH / sizeof(float) - tile_floats(kv->dim_k, dvp) -
+                  (size_t)32 * ((size_t)kv->dim_k + (size_t)kv->dim_v);
+    size_t units = room / unit_floats(kv->dim_k, dvp, n_tiles);
+
+    return units < INT32_MAX ? (int)units : INT32_MAX;
+}
+
+static void lay_out(struct tiles *t, float *scratch, const struct kva_kv_view *kv,
+                    int dvp, int units, int n_tiles)
 {
     t->kt = scratch;
-    t->v = t->kt + (size_t)32 * dim_k;
+    t->v = t->kt + (size_t)32 * kv->dim_k;
     t->one = t->v + (size_t)32 * dvp;
     t->s = t->one + (size_t)32 * dvp;
-    t->o = t->s + (size_t)32 * UNITS;
+    t->rows = t->s + (size_t)32 * UNITS;
+    t->o = t->rows + (size_t)32 * ((size_t)kv->dim_k + (size_t)kv->dim_v);
     t->q = t->o + (size_t)units * dvp;
-    t->m = t->q + (size_t)units * dim_k;
+    t->m = t->q + (size_t)units * kv->dim_k;
     t->l = t->m + units;
     t->pos = (int32_t *)(void *)(t->l + units);
+    t->w = (float *)(void *)(t->pos + units);
+    t->top = t->w + units;
+    t->p = t->top + (size_t)units * n_tiles;
 }
 
 /* bits of the entries in `live` with pos <= limit */
@@ -77,10 +100,12 @@ static uint32_t visible(const int32_t *pos, uint32_t live, int32_t limit)
 }
 
 struct page {
-    const int32_t *pos;
+    const int32_t *pos; /* [32], the first n count */
+    const void *k, *v, *next_k, *next_v;
+    int32_t own[KVA_PAGE]; /* positions of a tile of a masked store */
     uint32_t live;
-    int n;          /* slots held */
-    int32_t lo, hi; /* of live positions */
+    int n;
+    int32_t lo, hi; /* of positions */
     bool finite;
 };
 
@@ -88,7 +113,8 @@ struct page {
  * unit by unit, invisible values replaced by zero. The store refuses such values, so this
  * is rare. */
 static void values_apart(const struct attend *t, const struct tiles *tl,
-                         const struct page *p, const uint32_t *mask, int units, float *o)
+                         const struct page *p, const float *s, const uint32_t *mask,
+                         int units, float *o)
 {
     for (int u = 0; u < units; u++) {
         if (!mask[u])
@@ -101,14 +127,14 @@ static void values_apart(const struct attend *t, const struct tiles *tl,
             else
                 memset(tl->one + (size_t)j * t->dvp, 0, bytes);
         }
-        t->k->product(tl->s + (size_t)32 * u, 32, 1, p->n, tl->one, (size_t)t->dvp, 16,
+        t->k->product(s + (size_t)32 * u, 32, 1, p->n, tl->one, (size_t)t->dvp, 16,
                       t->dvp / 16, o + (size_t)u * t->dvp, (size_t)t->dvp, 1, 16);
     }
 }
 
-/* units u .. u+n-1 against the page in the tiles */
+/* units u .. u+n-1 against the page in the tiles; their weights go to s */
 static void page_units(const struct attend *t, const struct tiles *tl,
-                       const struct page *p, int u, int n)
+                       const struct page *p, int u, int n, float *s)
 {
     int dim = t->a->kv->dim_k;
     float *o = tl->o + (size_t)u * t->dvp;
@@ -122,75 +148,148 @@ static void page_units(const struct attend *t, const struct tiles *tl,
                                                        : visible(p->pos, p->live, pos);
     }
     t->k->product(tl->q + (size_t)u * dim, (size_t)dim, n, dim, tl->kt, 16,
-                  (size_t)dim * 16, 2, tl->s, 32, 0, 16);
-    t->k->softmax_page(tl->s, n, t->a->scale, mask, tl->m + u, tl->l + u, o, t->dvp);
+                  (size_t)dim * 16, 2, s, 32, 0, 16);
+    t->k->softmax_page(s, n, t->a->scale, mask, tl->m + u, tl->l + u, o, t->dvp);
     if (p->finite)
-        t->k->product(tl->s, 32, n, p->n, tl->v, (size_t)t->dvp, 16, t->dvp / 16, o,
+        t->k->product(s, 32, n, p->n, tl->v, (size_t)t->dvp, 16, t->dvp / 16, o,
                       (size_t)t->dvp, 1, 16);
     else
-        values_apart(t, tl, p, mask, n, o);
+        values_apart(t, tl, p, s, mask, n, o);
 }
 
-static void one_page(const struct attend *t, const struct tiles *tl, int head, int index,
-                     int units)
+static const uint8_t *page_base(const struct kva_kv_view *kv, int head, int index)
+{
+    return kv->base +
+           (size_t)kv->table[(size_t)head * kv->table_cap + index] * kv->page_bytes;
+}
+
+/* Page `index` of a KV head as it is. */
+static void take_page(const struct kva_kv_view *kv, int head, int index, struct page *p)
+{
+    int held = kv->len[head] - index * KVA_PAGE;
+    size_t k_bytes = (size_t)KVA_PAGE * (size_t)kv->dim_k * (kv->type == KVA_F16 ? 2 : 4);
+    const uint8_t *next = page_base(kv, head, held > KVA_PAGE ? index + 1 : index);
+
+    p->n = held < KVA_PAGE ? held : KVA_PAGE;
+    p->pos = kv->pos + (size_t)kv->table[(size_t)head * kv->table_cap + index] * KVA_PAGE;
+    p->k = page_base(kv, head, index);
+    p->v = (const uint8_t *)p->k + k_bytes;
+    p->next_k = next;
+    p->next_v = next + k_bytes;
+}
+
+/* The next up to 32 live entries of a masked KV head, from slot *slot on. */
+static void take_live(const struct kva_kv_view *kv, int head, int *slot, float *rows,
+                      struct page *p)
+{
+    size_t element = kv->type == KVA_F16 ? 2 : 4, kb = (size_t)kv->dim_k * element;
+    size_t vb = (size_t)kv->dim_v * element;
+    uint8_t *k = (uint8_t *)(void *)rows, *v = k + KVA_PAGE * kb;
+
+    p->n = 0;
+    for (; *slot < kv->len[head] && p->n < KVA_PAGE; ++*slot) {
+        int at = *slot % KVA_PAGE,
+            id = kv->table[(size_t)head * kv->table_cap + *slot / KVA_PAGE];
+        const uint8_t *base = kv->base + (size_t)id * kv->page_bytes;
+
+        if (!(kv->live[id] >> at & 1))
+            continue;
+        memcpy(k + (size_t)p->n * kb, base + (size_t)at * kb, kb);
+        memcpy(v + (size_t)p->n * vb, base + KVA_PAGE * kb + (size_t)at * vb, vb);
+        p->own[p->n++] = kv->pos[(size_t)id * KVA_PAGE + at];
+    }
+    p->pos = p->own;
+    p->k = p->next_k = k;
+    p->v = p->next_v = v;
+}
+
+/* All units against a tile; tile_no says where weights stay, if they do. */
+static void one_page(const struct attend *t, const struct tiles *tl, struct page *p,
+                     int units, int tile_no)
 {
     const struct kva_kv_view *kv = t->a->kv;
-    int held = kv->len[head] - index * KVA_PAGE;
-    int id = kv->table[(size_t)head * kv->table_cap + index];
-    int after =
-        held > KVA_PAGE ? kv->table[(size_t)head * kv->table_cap + index + 1] : id;
-    const uint8_t *keys = kv->base + (size_t)id * kv->page_bytes;
-    const uint8_t *next = kv->base + (size_t)after * kv->page_bytes;
-    size_t values = (size_t)KVA_PAGE * kv->dim_k * (kv->type == KVA_F16 ? 2 : 4);
-    struct page p = {.pos = kv->pos + (size_t)id * KVA_PAGE, .live = UINT32_MAX, .n = 32};
+    const bool keep = t->a->n_sums > 0;
     bool ready = false;
 
-    if (held < KVA_PAGE) {
-        p.n = held;
-        p.live = (1u << held) - 1;
+    p->live = p->n < KVA_PAGE ? (1u << p->n) - 1 : UINT32_MAX;
+    p->lo = INT32_MAX;
+    p->hi = INT32_MIN;
+    for (int i = 0; i < p->n; i++) {
+        p->lo = p->pos[i] < p->lo ? p->pos[i] : p->lo;
+        p->hi = p->pos[i] > p->hi ? p->pos[i] : p->hi;
     }
-    if (kv->live)
-        p.live &= kv->live[id];
-    p.lo = INT32_MAX;
-    p.hi = INT32_MIN;
-    for (int i = 0; i < p.n; i++)
-        if (p.live >> i & 1) {
-            p.lo = p.pos[i] < p.lo ? p.pos[i] : p.lo;
-            p.hi = p.pos[i] > p.hi ? p.pos[i] : p.hi;
-        }
-    if (!p.live)
-        return;
     for (int u = 0; u < units;) {
+        size_t at = (size_t)tile_no * (size_t)units + (size_t)u;
         int n;
 
-        if (tl->pos[u] < p.lo) { /* sees nothing of this page */
+        if (tl->pos[u] < p->lo) { /* sees nothing of this page */
+            if (keep)
+                memset(tl->p + at * 32, 0, 32 * sizeof *tl->p);
             u++;
             continue;
         }
         if (!ready) {
-            t->k->tile_k(keys, kv->type, p.n, kv->dim_k, tl->kt, next);
-            p.finite = t->k->tile_v(keys + values, kv->type, p.n, p.live, kv->dim_v,
-                                    t->dvp, tl->v, next + values);
+            t->k->tile_k(p->k, kv->type, p->n, kv->dim_k, tl->kt, p->next_k);
+            p->finite = t->k->tile_v(p->v, kv->type, p->n, p->live, kv->dim_v, t->dvp,
+                                     tl->v, p->next_v);
             ready = true;
         }
         n = units - u < UNITS ? units - u : UNITS;
-        page_units(t, tl, &p, u, n);
+        page_units(t, tl, p, u, n, keep ? tl->p + at * 32 : tl->s);
         u += n;
+    }
+    if (keep)
+        memcpy(tl->top + (size_t)tile_no * (size_t)units, tl->m,
+               (size_t)units * sizeof *tl->m);
+}
+
+static int live_entries(const struct kva_kv_view *kv, int head)
+{
+    int n = 0;
+
+    if (!kv->live)
+        return kv->len[head];
+    for (int i = 0; i * KVA_PAGE < kv->len[head]; i++)
+        n += __builtin_popcount(kv->live[kv->table[(size_t)head * kv->table_cap + i]]);
+    return n;
+}
+
+/* Adds the weights that stayed, by now with 1 / l in tl->l, to the sums of KV head h. */
+static void add_weights(const struct attend *t, const struct tiles *tl, int head,
+                        int units, int n)
+{
+    const struct kva_attn *a = t->a;
+
+    for (int j = 0; j < n; j += 32) {
+        const float *top = tl->top + (size_t)(j / 32) * (size_t)units;
+        const float *p = tl->p + (size_t)j * (size_t)units;
+        size_t bytes = (size_t)(n - j < 32 ? n - j : 32) * sizeof(float);
+
+        for (int u = 0; u < units; u++) {
+            tl->w[u] = tl->l[u];
+            if (top[u] < tl->m[u]) /* exp(-inf) = 0: nothing was visible yet */
+                tl->w[u] *= kva_expf(top[u] - tl->m[u]);
+        }
+        for (int i = 0; i < a->n_sums; i++) {
+            float *y = a->sums[i * a->kv->kv_heads + head] + j, sum[32] = {0};
+
+            memcpy(sum, y, bytes);
+            t->k->product(tl->w, 0, 1, units, p, 32, 16, 2, sum, 0, 1, 16);
+            memcpy(y, sum, bytes);
+        }
     }
 }
 
-static void attend_item(void *ctx, int item, void *scratch)
+/* Units first .. first + units - 1 of KV head `head` over all its entries. */
+static void attend_units(const struct attend *t, int head, int first, int units,
+                         float *scratch)
 {
-    const struct attend *t = ctx;
     const struct kva_attn *a = t->a;
     const struct kva_kv_view *kv = a->kv;
-    int head = item / t->chunks, first = item % t->chunks * t->chunk;
-    int units = a->rows * t->group - first;
+    int n = live_entries(kv, head), slot = 0;
     struct tiles tl;
 
-    if (units > t->chunk)
-        units = t->chunk;
-    lay_out(&tl, scratch, kv->dim_k, t->dvp, units);
+    lay_out(&tl, scratch, kv, t->dvp, units, a->n_sums ? (n + 31) / 32 : 0);
     for (int u = 0; u < units; u++) {
         int row = (first + u) / t->group, g = (first + u) % t->group;
         const float *q =
@@ -202,18 +301,47 @@ static void attend_item(void *ctx, int item, void *scratch)
         tl.l[u] = 0.0f;
     }
     memset(tl.o, 0, (size_t)units * t->dvp * sizeof *tl.o);
-    for (int i = 0; i * KVA_PAGE < kv->len[head]; i++)
-        one_page(t, &tl, head, i, units);
+    for (int i = 0; i * KVA_PAGE < n; i++) {
+        struct page p;
+
+        if (kv->live)
+            take_live(kv, head, &slot, tl.rows, &p);
+        else
+            take_page(kv, head, i, &p);
+        one_page(t, &tl, &p, units, i);
+    }
     for (int u = 0; u < units; u++) {
         int row = (first + u) / t->group, g = (first + u) % t->group;
         float *out = a->out + (size_t)row * a->out_stride +
                      (size_t)(head * t->group + g) * kv->dim_v;
-        float inv = tl.l[u] == 0.0f ? 0.0f : 1.0f / tl.l[u];
+        float inv = tl.l[u] = tl.l[u] == 0.0f ? 0.0f : 1.0f / tl.l[u];
 
         /* + 0 makes -0 and +0 one: their sign may come from a weight that underflowed */
         for (int d = 0; d < kv->dim_v; d++)
             out[d] = tl.o[(size_t)u * t->dvp + d] * inv + 0.0f;
     }
+    if (a->n_sums > 0)
+        add_weights(t, &tl, head, units, n);
+}
+
+static void attend_item(void *ctx, int item, void *scratch)
+{
+    const struct attend *t = ctx;
+    int first = item % t->chunks * t->chunk, all = t->a->rows * t->group;
+
+    attend_units(t, item / t->chunks, first,
+                 all - first < t->chunk ? all - first : t->chunk, scratch);
+}
+
+/* With sums: a KV head's units one after the other, since all add to the same. */
+static void attend_head(void *ctx, int head, void *scratch)
+{
+    const struct attend *t = ctx;
+    int all = t->a->rows * t->group,
+        chunk = chunk_of(t->a->kv, t->dvp, (live_entries(t->a->kv, head) + 31) / 32);
+
+    for (int first = 0; first < all; first += chunk)
+        attend_units(t, head, first, all - first < chunk ? all - first : chunk, scratch);
 }
 
 void kva_cpu_attend(struct kva_ops *ops, const struct kva_attn *a)
@@ -221,8 +349,9 @@ void kva_cpu_attend(struct kva_ops *ops, const struct kva_attn *a)
     struct kva_cpu *cpu = ops->impl;
     const struct kva_kv_view *kv = a->kv;
     struct attend t = {.k = cpu->k, .a = a, .dvp = padded(kv->dim_v)};
-    int units, most = chunk_of(kv->dim_k, t.dvp);
+    int units, most = chunk_of(kv, t.dvp, 0);
     double held = 0;
+    bool alone;
 
     t.group = a->heads / kv->kv_heads;
     units = a->rows * t.group;
@@ -230,6 +359,11 @@ void kva_cpu_attend(struct kva_ops *ops, const struct kva_attn *a)
         held += kv->len[h];
     if (units <= 0)
         return;
+    alone = held * units * (kv->dim_k + kv->dim_v) < 2e5;
+    if (a->n_sums > 0) {
+        kva_cpu_pool_run(&cpu->pool, kv->kv_heads, alone, attend_head, &t);
+        return;
+    }
     t.chunk = units < most ? units : most;
     if (ops->threads > 1 && units >= 96 * ops->threads) {
         /* more items than threads, each still worth converting its pages */
@@ -238,8 +372,7 @@ void kva_cpu_attend(struct kva_ops *ops, const struct kva_attn *a)
         t.chunk = share < t.chunk ? share : t.chunk;
     }
     t.chunks = (units + t.chunk - 1) / t.chunk;
-    kva_cpu_pool_run(&cpu->pool, kv->kv_heads * t.chunks,
-                     held * units * (kv->dim_k + kv->dim_v) < 2e5, attend_item, &t);
+    kva_cpu_pool_run(&cpu->pool, kv->kv_heads * t.chunks, alone, attend_item, &t);
 }
 
 /* ---- mean attention of a window

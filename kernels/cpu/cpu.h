@@ -11,9 +11,9 @@
 #include "kernels/kvstore.h"
 
 #define KVA_CPU_THREADS 64
-#define KVA_CPU_GROUP   4 /* panels of one work item */
-#define KVA_CPU_SCRATCH ((size_t)2 << 20)
-#define KVA_CPU_DIM     1024 /* largest dim_k, dim_v */
+#define KVA_CPU_GROUP   4                 /* panels of one work item */
+#define KVA_CPU_SCRATCH ((size_t)4 << 20) /* of a thread; resident as far as used */
+#define KVA_CPU_DIM     1024              /* largest dim_k, dim_v */
 
 /* How a panel of sixteen output rows is stored: X(kind, bits, min, wide, block).
  *

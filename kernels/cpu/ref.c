@@ -111,6 +111,7 @@ static void add(struct kva_ops *ops, float *x, const float *y, size_t n)
 
 struct slot {
     int32_t pos, at;
+    int index; /* of the live entry, in slot order */
 };
 
 static float element(const void *p, enum kva_type type, size_t i)
@@ -222,7 +223,7 @@ static void attend_item(void *ctx, int item, void *scratch)
     double *o = scratch, *s = o + KVA_CPU_DIM;
     double top = -INFINITY, sum = 0;
     int room = (int)(KVA_CPU_SCRATCH / sizeof(double)) - KVA_CPU_DIM, n = 0;
-    struct slot e = {0, 0};
+    struct slot e = {0};
 
     memset(o, 0, (size_t)kv->dim_v * sizeof *o);
     for (; next_entry(t, n, &e) && e.pos <= a->pos[row]; n++) {
@@ -245,27 +246,65 @@ static void attend_item(void *ctx, int item, void *scratch)
         out[d] = n ? (float)(o[d] / sum) : 0.0f;
 }
 
+/* Adds the weights of every row and query head of KV head t->head to the sums; w holds a
+ * number for each entry, NULL as t->order: no memory, and nobody shall take them for
+ * sums. */
+static void add_weights(const struct attend *t, double *w)
+{
+    const struct kva_attn *a = t->a;
+    const int heads = a->kv->kv_heads;
+
+    for (int item = 0; item < a->rows * t->group && w && t->order; item++) {
+        int row = item / t->group, head = t->head * t->group + item % t->group, n = 0;
+        const float *q = a->q + (size_t)row * a->q_stride + (size_t)head * a->kv->dim_k;
+        double top = -INFINITY, sum = 0;
+
+        for (; n < t->n && t->order[n].pos <= a->pos[row]; n++) {
+            w[n] = score(a, q, t->head, t->order[n].at);
+            top = w[n] > top ? w[n] : top;
+        }
+        for (int i = 0; i < n; i++)
+            sum += w[i] = exp(w[i] - top);
+        for (int i = 0; i < n; i++)
+            for (int k = 0; k < a->n_sums; k++) {
+                float *y = a->sums[k * heads + t->head] + t->order[i].index;
+
+                *y = (float)((double)*y + w[i] / sum);
+            }
+    }
+    for (int k = 0; (!w || !t->order) && k < a->n_sums; k++)
+        a->sums[k * heads + t->head][0] = NAN;
+}
+
 static void attend(struct kva_ops *ops, const struct kva_attn *a)
 {
     const struct kva_kv_view *kv = a->kv;
     struct attend t = {.a = a, .group = a->heads / kv->kv_heads};
     int longest = 1;
     struct slot *order;
+    double *w = NULL;
 
     for (int h = 0; h < kv->kv_heads; h++)
         longest = kv->len[h] > longest ? kv->len[h] : longest;
     order = kva_calloc((size_t)longest * 2, sizeof *order);
+    if (a->n_sums > 0)
+        w = kva_calloc((size_t)longest, sizeof *w);
     t.order = order;
     for (t.head = 0; t.head < kv->kv_heads; t.head++) {
         t.n = 0;
         for (int j = 0; order && j < kv->len[t.head]; j++)
-            if (slot_at(kv, t.head, j, &order[t.n]))
+            if (slot_at(kv, t.head, j, &order[t.n])) {
+                order[t.n].index = t.n;
                 t.n++;
+            }
         if (order && !kv->sorted[t.head])
             sort_slots(order, order + longest, t.n);
         kva_cpu_pool_run(&cpu_of(ops)->pool, a->rows * t.group, false, attend_item, &t);
+        if (a->n_sums > 0)
+            add_weights(&t, w);
     }
     free(order);
+    free(w);
 }
 
 /* ---- scorers

@@ -107,8 +107,8 @@ static float tree(const float *p)
     return t[0];
 }
 
-/* The definition of tier f32 for one row and head, an entry at a time: pages in slot
- * order, one accumulator per output, a running maximum per page. */
+/* The definition of tier f32 for one row and head, an entry at a time: tiles of 32 live
+ * entries in slot order, one accumulator per output, a running maximum per tile. */
 static void defined(const struct call *t, int row, int h, float *out)
 {
     const struct kva_attn *a = &t->a;
@@ -118,18 +118,21 @@ static void defined(const struct call *t, int row, int h, float *out)
     float m = -INFINITY, l = 0;
 
     memset(out, 0, (size_t)v->dim_v * sizeof *out);
-    for (int first = 0; first < v->len[kh]; first += KVA_PAGE) {
+    for (int next = 0; next < v->len[kh];) {
         float s[KVA_PAGE], p[KVA_PAGE] = {0}, top = -INFINITY;
         bool seen[KVA_PAGE] = {false};
+        int entry[KVA_PAGE], n = 0;
 
-        for (int j = 0; j < KVA_PAGE && first + j < v->len[kh]; j++) {
-            if (*cache_pos(&t->c, kh, first + j) > a->pos[row] ||
-                !cache_live(&t->c, kh, first + j))
+        for (; n < KVA_PAGE && next < v->len[kh]; next++)
+            if (cache_live(&t->c, kh, next))
+                entry[n++] = next;
+        for (int j = 0; j < n; j++) {
+            if (*cache_pos(&t->c, kh, entry[j]) > a->pos[row])
                 continue;
             seen[j] = true;
             s[j] = 0.0f;
             for (int d = 0; d < v->dim_k; d++)
-                s[j] = fmaf(q[d], cache_get(&t->c, false, kh, first + j, d), s[j]);
+                s[j] = fmaf(q[d], cache_get(&t->c, false, kh, entry[j], d), s[j]);
             s[j] *= a->scale;
             top = s[j] > top ? s[j] : top;
         }
@@ -146,7 +149,7 @@ static void defined(const struct call *t, int row, int h, float *out)
                 continue;
             p[j] = kva_expf(s[j] - m);
             for (int d = 0; d < v->dim_v; d++)
-                out[d] = fmaf(p[j], cache_get(&t->c, true, kh, first + j, d), out[d]);
+                out[d] = fmaf(p[j], cache_get(&t->c, true, kh, entry[j], d), out[d]);
         }
         l += tree(p);
     }
@@ -388,6 +391,201 @@ static void a_row_that_sees_nothing_is_zero(void **state)
     }
 }
 
+/* Drops what is masked and moves the rest together, in slot order. */
+static void compact_cache(struct cache *c)
+{
+    for (int h = 0; h < c->view.kv_heads; h++) {
+        int kept = 0;
+
+        for (int j = 0; j < c->len[h]; j++)
+            if (cache_live(c, h, j)) {
+                uint32_t *live = c->live;
+
+                c->live = NULL;
+                if (kept != j)
+                    cache_swap(c, h, kept, j);
+                c->live = live;
+                kept++;
+            }
+        c->len[h] = kept;
+    }
+    free(c->live);
+    c->view.live = c->live = NULL;
+}
+
+static void a_masked_cache_gives_the_bits_of_the_compacted_one(void **state)
+{
+    const char *const *isas = kva_cpu_isas();
+    struct kva_rng r = {18};
+
+    (void)state;
+    for (int i = 0; i < COUNT(shapes); i++)
+        for (int k = 0; isas[k]; k++) {
+            struct call t;
+            const struct shape *s = &shapes[i];
+            float *masked, *compact;
+
+            call_make(&t, &r, s, 9, s->len[0] * s->gap / 2, s->gap);
+            cache_masked(&t.c);
+            for (int h = 0; h < s->kv_heads; h++)
+                for (int j = 0; j < s->len[h]; j++)
+                    if (j % 3 == 1 || (j > 34 && j < 60))
+                        cache_kill(&t.c, h, j);
+            masked = attend_with(&t, "f32", isas[k], 1);
+            compact_cache(&t.c);
+            compact = attend_with(&t, "f32", isas[k], 1);
+            assert_true(same_bits(masked, compact, t.out_n));
+            free(masked);
+            free(compact);
+            call_free(&t);
+        }
+}
+
+/* Sums of the call, [2][kv_heads][longest]: the first two arrays of each KV head. */
+static float *sums_with(struct call *t, const char *numerics, const char *isa,
+                        int threads, int cut)
+{
+    struct kva_ops *ops = open_ops(numerics, isa, threads);
+    const struct kva_kv_view *v = t->a.kv;
+    const size_t heads = (size_t)v->kv_heads, longest = 400;
+    float *sum = calloc(2 * heads * longest, sizeof *sum), **at, *out;
+    const struct kva_attn all = t->a;
+
+    at = calloc(2 * heads, sizeof *at);
+    out = calloc(t->out_n, sizeof *out);
+    assert_true(sum && at && out);
+    for (size_t i = 0; i < 2 * heads; i++) {
+        at[i] = sum + i * longest;
+        at[i][0] = i < heads ? 0.0f : 2.5f; /* added to what is there */
+    }
+    t->a.sums = at;
+    t->a.n_sums = 2;
+    t->a.out = out;
+    for (int first = 0; first < all.rows; first += cut) {
+        t->a.q = all.q + (size_t)first * (size_t)all.q_stride;
+        t->a.pos = all.pos + first;
+        t->a.rows = all.rows - first < cut ? all.rows - first : cut;
+        t->a.out = out + (size_t)first * (size_t)all.out_stride;
+        ops->attend(ops, &t->a);
+    }
+    t->a = all;
+    kva_ops_close(ops);
+    if (strcmp(numerics, "f32") == 0) { /* what attention gives is the same */
+        float *bare = attend_with(t, numerics, isa, 1);
+
+        assert_true(same_bits(out, bare, t->out_n));
+        free(bare);
+    }
+    free(at);
+    free(out);
+    return sum;
+}
+
+static void naive_sums(const struct call *t, double *sum)
+{
+    const struct kva_attn *a = &t->a;
+    const struct kva_kv_view *v = a->kv;
+    int group = a->heads / v->kv_heads;
+
+    for (int r = 0; r < a->rows; r++)
+        for (int h = 0; h < a->heads; h++) {
+            double w[400], all = 0, *to = sum + (size_t)(h / group) * 400;
+            const float *q = a->q + (size_t)r * a->q_stride + h * v->dim_k;
+            int n = 0;
+
+            for (int j = 0; j < v->len[h / group]; j++) {
+                double s = 0;
+
+                if (!cache_live(&t->c, h / group, j))
+                    continue;
+                w[n] = 0;
+                for (int d = 0; d < v->dim_k; d++)
+                    s += (double)q[d] * (double)cache_get(&t->c, false, h / group, j, d);
+                if (*cache_pos(&t->c, h / group, j) <= a->pos[r])
+                    all += w[n] = exp(s * (double)a->scale);
+                n++;
+            }
+            for (int j = 0; j < n && all > 0; j++)
+                to[j] += w[j] / all;
+        }
+}
+
+static void
+sums_of_weights_are_those_of_every_row_with_the_same_bits_however_cut(void **state)
+{
+    const char *const *isas = kva_cpu_isas();
+    struct kva_rng r = {21};
+
+    (void)state;
+    for (int i = 0; i < COUNT(shapes); i++) {
+        struct call t;
+        const struct shape *s = &shapes[i];
+        size_t n = (size_t)s->kv_heads * 400;
+        double *want = calloc(n, sizeof *want);
+        float *first = NULL;
+
+        call_make(&t, &r, s, 60, -1, s->gap); /* the first row sees nothing */
+        for (int h = 0; h < s->kv_heads; h++)
+            for (int k = 0; k < 9 && s->len[h] > 1 && i % 2; k++)
+                cache_swap(&t.c, h, (int)kva_rng_below(&r, (uint64_t)s->len[h]),
+                           (int)kva_rng_below(&r, (uint64_t)s->len[h]));
+        if (i % 3 == 1) {
+            cache_masked(&t.c);
+            for (int h = 0; h < s->kv_heads; h++)
+                for (int j = 2; j < s->len[h]; j += 3)
+                    cache_kill(&t.c, h, j);
+        }
+        naive_sums(&t, want);
+        for (int k = -1; k < 0 || isas[k]; k++)
+            for (int cut = 60; cut > 0; cut = cut == 60 ? 17 : cut == 17 ? 1 : 0) {
+                float *got = sums_with(&t, k < 0 ? "ref" : "f32", k < 0 ? NULL : isas[k],
+                                       1 + (cut == 17), cut);
+
+                for (size_t j = 0; j < n; j++)
+                    assert_true(fabs((double)got[j] - want[j]) <= 3e-5 * (1 + want[j]));
+                for (size_t j = 0; j < n; j++)
+                    assert_true(fabs((double)got[n + j] - want[j] -
+                                     (j % 400 == 0 ? 2.5 : 0)) <= 3e-5 * (1 + want[j]));
+                if (k >= 0 && first == NULL) {
+                    first = got;
+                    continue;
+                }
+                if (k >= 0)
+                    assert_true(same_bits(got, first, 2 * n));
+                free(got);
+            }
+        if (t.c.view.live) {
+            float *got;
+
+            compact_cache(&t.c);
+            got = sums_with(&t, "f32", isas[0], 1, 60);
+            assert_true(same_bits(got, first, 2 * n));
+            free(got);
+        }
+        free(first);
+        free(want);
+        call_free(&t);
+    }
+}
+
+static void a_row_whose_weights_fill_the_scratch_is_summed_like_any_other(void **state)
+{
+    const struct shape s = {1, 2, 64, 64, {390, 0, 0, 0}, 1, KVA_F16};
+    struct kva_rng r = {22};
+    struct call t;
+    double want[400] = {0};
+    float *got;
+
+    (void)state;
+    call_make(&t, &r, &s, 2000, -1000, 1); /* 52 kB a row and query head: cut often */
+    naive_sums(&t, want);
+    got = sums_with(&t, "f32", NULL, 1, 2000);
+    for (int j = 0; j < 400; j++)
+        assert_true(fabs((double)got[j] - want[j]) <= 3e-5 * (1 + want[j]));
+    free(got);
+    call_free(&t);
+}
+
 static void ref_gives_the_same_bits_masked_unsorted_or_compact(void **state)
 {
     const struct shape s = {1, 2, 64, 64, {100, 0, 0, 0}, 1, KVA_F32};
@@ -466,6 +664,10 @@ int main(void)
         cmocka_unit_test(later_entries_change_no_bit_of_an_earlier_row),
         cmocka_unit_test(values_that_a_row_cannot_see_may_be_anything),
         cmocka_unit_test(a_row_that_sees_nothing_is_zero),
+        cmocka_unit_test(a_masked_cache_gives_the_bits_of_the_compacted_one),
+        cmocka_unit_test(
+            sums_of_weights_are_those_of_every_row_with_the_same_bits_however_cut),
+        cmocka_unit_test(a_row_whose_weights_fill_the_scratch_is_summed_like_any_other),
         cmocka_unit_test(ref_gives_the_same_bits_masked_unsorted_or_compact),
         cmocka_unit_test(one_entry_returns_its_value_exactly),
     };

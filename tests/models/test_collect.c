@@ -374,20 +374,30 @@ static void sums_follow_their_entries_through_evictions_and_copies(void **state)
     kva_session_collecting(s, true);
     assert_memory_equal(in.side(in.side_ctx, &COLUMNS, 1), before,
                         (size_t)((k + 40) * m->arch.kv_heads) * sizeof *before);
-    /* nor do rows of an open tile that did count; those of an ended one cannot go back */
+    /* rows that did count cannot go back, but for those of a chunk that is still open */
     OK(kva_session_fork(
         s, NULL,
         &(struct kva_session_opts){
             .kv = KVA_F32, .page_cap = 16384, .collect = wants, .n_collect = 1},
         &again, err));
     feed(m, again, ids + 240, 10, 10, NULL);
-    OK(kva_session_rewind(again, 240, err));
+    assert_int_equal(kva_session_rewind(again, 249, &why), KVA_EINVALID);
+    kva_session_free(again);
+    OK(kva_session_fork(
+        s, NULL,
+        &(struct kva_session_opts){
+            .kv = KVA_F32, .page_cap = 16384, .collect = &CHUNKS, .n_collect = 1},
+        &again, err));
     memset(&in2, 0, sizeof in2);
     kva_session_decide_in(again, &in2);
-    assert_memory_equal(in2.side(in2.side_ctx, &COLUMNS, 1), before,
+    memcpy(before, in2.side(in2.side_ctx, &CHUNKS, 1),
+           (size_t)((k + 40) * m->arch.kv_heads) * sizeof *before);
+    feed(m, again, ids + 240, 9, 9, NULL);
+    OK(kva_session_rewind(again, 240, err));
+    assert_memory_equal(in2.side(in2.side_ctx, &CHUNKS, 1), before,
                         (size_t)((k + 40) * m->arch.kv_heads) * sizeof *before);
     feed(m, again, ids + 240, 30, 30, NULL);
-    assert_int_equal(kva_session_rewind(again, 250, &why), KVA_EINVALID);
+    assert_int_equal(kva_session_rewind(again, 240, &why), KVA_EINVALID);
     kva_session_free(again);
     free(before);
     kva_keep_release(&keep);
