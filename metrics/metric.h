@@ -69,8 +69,8 @@ double kva_stat_mean(const double *x, size_t n);
 double kva_stat_sd(const double *x, size_t n); /* n - 1; 0 for n < 2 */
 /* Wilson, 95 %; k need not be whole. */
 struct kva_interval kva_stat_wilson(double k, double n);
-/* Single arm of one task (4.3): binary -> Wilson; fraction -> t interval cut to [0,1],
- * Wilson when sd = 0 or n < 2. Never of width zero. */
+/* Single arm of one task, values in [0,1]: binary -> Wilson; fraction -> kva_stat_suite
+ * of one task without clusters. Never of width zero. */
 struct kva_interval kva_stat_single(const double *x, size_t n, bool binary);
 /* Difference of the means of two independent samples: Welch's t interval with the degrees
  * of freedom of Satterthwaite; not ok when one has n < 2 or neither has any spread. */
@@ -93,9 +93,10 @@ struct kva_stratum {
     const int *cluster;
     size_t n;
 };
-/* Interval of the unweighted mean of task means of arm a, cut to [0,1]: SE^2 = sum
- * s_t^2/n_t / T^2, clusters respected; Wilson over all units when no task has any spread.
- * b is not read. */
+/* Interval of the unweighted mean of task means of arm a, values in [0,1], clusters
+ * respected: Wilson's form at the effective size and the t quantile that the observed
+ * spread gives (stats_basic.c); Wilson over all units when no task has any spread. b is
+ * not read. */
 struct kva_interval kva_stat_suite(const struct kva_stratum *s, size_t n_strata);
 /* Seed of a pair: SHA-256("kvaudit-boot-1" | lower digest | higher digest | decimal user
  * seed). */
@@ -104,15 +105,22 @@ struct kva_boot {
     double ratio, diff; /* A(a)/A(b); A(a)-A(b), A = unweighted mean of task means */
     struct kva_interval ratio_ci, diff_ci;
     double dropped;  /* share of replicates with A*(b) <= 0 */
-    bool linearised; /* a single stratum below 30: t interval of 4.3 */
+    bool linearised; /* under 30 units that differ, or one task of under 30 units: t
+                      * interval of the linearised ratio (stats_boot.c) */
 };
 /* Paired stratified bootstrap, percentile 95 %. ratio is NaN and ratio_ci not ok when
  * A(b) < 0.05; nothing is defined when a stratum is empty. Arms that differ by the same
  * amount everywhere get the width that n units leave open, never zero. force_boot:
- * percentile even for small strata. */
+ * percentile even where few units differ. */
 enum kva_status kva_stat_bootstrap(const struct kva_stratum *s, size_t n_strata,
                                    uint32_t seed, int replicates, bool force_boot,
                                    struct kva_boot *out, struct kva_error *err);
+
+/* The linearised interval alone; w: weight of the differences not seen yet, 0 is the t
+ * interval of 4.3. */
+enum kva_status kva_stat_linearised(const struct kva_stratum *s, size_t n_strata,
+                                    double w, struct kva_boot *out,
+                                    struct kva_error *err);
 
 /* McNemar exact; b = only A right, c = only B right. mid may be NULL. */
 double kva_stat_mcnemar(uint64_t b, uint64_t c, double *mid);

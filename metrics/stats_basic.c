@@ -5,9 +5,16 @@
  *   t:       mean -+ t_{0.975,n-1} sd / sqrt(n)
  *   Welch:   mean a - mean b -+ t_{0.975,df} sqrt(va + vb),  v = sd^2/n,
  *            df = (va + vb)^2 / (va^2/(na-1) + vb^2/(nb-1))
- *   suite:   SE^2 = sum_t s_t^2/n_t / T^2, the unweighted mean of T tasks
- *   cluster: s_t^2/n_t is replaced by sum_c (sum_{i in c} (x_i - mean))^2 / n_t^2 *
- * C/(C-1)
+ *
+ * Fractions in [0,1] and suites, A = unweighted mean of T task means: the Wilson interval
+ * at the effective size n = A(1-A)/SE^2 with t_{0.975,df} in the place of z (Kott and
+ * Carr 1997; Dean and Pagano 2015), where
+ *   SE^2 = sum_t V_t / T^2,  df = (sum V)^2 / sum (V_t^2 / (C_t - 1)),
+ *   V_t = C/(C-1+2w) (sum_c e_c^2 + w (n/C)^2 (m^2 + (1-m)^2)) / n^2,
+ *   e_c = sum_{i in c} (x_i - m): C clusters of the n samples, or C = n of one each.
+ * w = 0.1 is a tenth of an observation at 0 and at 1: few samples often hold nothing from
+ * a far end that is there. mean -+ t sd/sqrt(n) covers 89 % instead of 95 % for 20
+ * F1-like scores, this one 94 to 97 % (coverage.md).
  *
  * No interval has width zero: equal observations are evidence of a small spread, not of
  * none. */
@@ -39,10 +46,10 @@ double kva_stat_z975(void)
     return gsl_cdf_ugaussian_Pinv(0.975);
 }
 
-double kva_stat_t975(size_t df)
+double kva_stat_t975(double df)
 {
     kva_stat_init();
-    return gsl_cdf_tdist_Pinv(0.975, (double)df);
+    return gsl_cdf_tdist_Pinv(0.975, df);
 }
 
 double kva_stat_mean(const double *x, size_t n)
@@ -74,21 +81,21 @@ static bool has_spread(const double *x, size_t n)
     return false;
 }
 
+/* z: quantile; n need not be whole. */
+static struct kva_interval wilson_at(double p, double n, double z)
+{
+    double mid = (p + z * z / (2 * n)) / (1 + z * z / n);
+    double half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n);
+
+    return (struct kva_interval){p > 0 ? fmax(0, mid - half) : 0,
+                                 p < 1 ? fmin(1, mid + half) : 1, true};
+}
+
 struct kva_interval kva_stat_wilson(double k, double n)
 {
-    double z = kva_stat_z975(), p = k / n, mid, half;
-    struct kva_interval ci = {0, 1, false};
-
     if (!(n > 0) || !(k >= 0) || k > n * (1 + 1e-12))
-        return ci;
-    if (p > 1)
-        p = 1;
-    mid = (p + z * z / (2 * n)) / (1 + z * z / n);
-    half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n);
-    ci.lo = p > 0 ? fmax(0, mid - half) : 0;
-    ci.hi = p < 1 ? fmin(1, mid + half) : 1;
-    ci.ok = true;
-    return ci;
+        return (struct kva_interval){0, 1, false};
+    return wilson_at(fmin(1, k / n), n, kva_stat_z975());
 }
 
 struct kva_interval kva_stat_t(const double *x, size_t n)
@@ -99,7 +106,7 @@ struct kva_interval kva_stat_t(const double *x, size_t n)
     if (n < 2 || !has_spread(x, n))
         return ci;
     mean = kva_stat_mean(x, n);
-    half = kva_stat_t975(n - 1) * kva_stat_sd(x, n) / sqrt((double)n);
+    half = kva_stat_t975((double)(n - 1)) * kva_stat_sd(x, n) / sqrt((double)n);
     ci.lo = mean - half;
     ci.hi = mean + half;
     ci.ok = ci.hi > ci.lo;
@@ -128,68 +135,65 @@ struct kva_interval kva_stat_welch(const double *a, size_t na, const double *b, 
 
 struct kva_interval kva_stat_single(const double *x, size_t n, bool binary)
 {
-    struct kva_interval ci = {0, 1, false};
+    struct kva_stratum s = {"", x, NULL, NULL, n};
 
     if (n == 0)
-        return ci;
-    if (!binary)
-        ci = kva_stat_t(x, n);
-    if (!ci.ok)
+        return (struct kva_interval){0, 1, false};
+    if (binary)
         return kva_stat_wilson(kva_stat_mean(x, n) * (double)n, (double)n);
-    ci.lo = fmax(0, ci.lo);
-    ci.hi = fmin(1, ci.hi);
-    return ci;
+    return kva_stat_suite(&s, 1);
 }
 
-/* Squared standard error of a task mean; *units: observations or clusters. */
-static double se2_of(const struct kva_stratum *s, struct kva_stat_units *u, size_t *units)
+#define END_WEIGHT 0.1 /* w above */
+
+/* V_t above; *spread: some unit is off the mean. */
+static double variance_of(const struct kva_stratum *s, struct kva_stat_units *u,
+                          bool *spread)
 {
-    double mean = kva_stat_mean(s->a, s->n), sum = 0;
-    size_t n_units = 0;
+    double m = kva_stat_mean(s->a, s->n), n = (double)s->n, sum = 0, units, size;
 
     kva_stat_group(s, u);
     for (size_t c = 0; c < u->n; c++) {
         double part = 0;
 
         for (size_t i = u->first[c]; i < u->first[c + 1]; i++)
-            part += s->a[u->member[i]] - mean;
+            part += s->a[u->member[i]] - m;
         sum += part * part;
-        n_units++;
     }
-    *units = n_units;
-    if (n_units < 2)
-        return 0;
-    return sum / ((double)s->n * (double)s->n) * (double)n_units / (double)(n_units - 1);
+    *spread |= u->n > 1 && sum > 1e-28 * n * n;
+    units = (double)u->n;
+    size = n / units;
+    sum += END_WEIGHT * size * size * (m * m + (1 - m) * (1 - m));
+    return sum / (n * n) * units / (units - 1 + 2 * END_WEIGHT);
 }
 
 struct kva_interval kva_stat_suite(const struct kva_stratum *s, size_t n_strata)
 {
-    struct kva_interval ci = {0, 1, false};
     struct kva_stat_units u;
-    double se2 = 0, mean = 0;
-    size_t total = 0, units, widest = 0;
+    double var = 0, below = 0, mean = 0, tasks = (double)n_strata;
+    size_t total = 0, widest = 0;
+    bool spread = false;
 
     for (size_t t = 0; t < n_strata; t++) {
         if (s[t].n == 0)
-            return ci;
-        if (s[t].n > widest)
-            widest = s[t].n;
+            return (struct kva_interval){0, 1, false};
+        widest = s[t].n > widest ? s[t].n : widest;
     }
     if (n_strata == 0 || !kva_stat_units_init(&u, widest))
-        return ci;
+        return (struct kva_interval){0, 1, false};
     for (size_t t = 0; t < n_strata; t++) {
-        se2 += se2_of(&s[t], &u, &units);
-        mean += kva_stat_mean(s[t].a, s[t].n);
-        total += units;
+        double v = variance_of(&s[t], &u, &spread);
+
+        var += v;
+        below += v * v / (u.n > 1 ? (double)(u.n - 1) : 1);
+        mean += kva_stat_mean(s[t].a, s[t].n) / tasks;
+        total += u.n;
     }
     kva_stat_units_release(&u);
-    mean /= (double)n_strata;
-    if (!(se2 > 1e-28)) /* no spread in any task */
-        return kva_stat_wilson(mean * (double)total, (double)total);
-    ci.lo = fmax(0, mean - kva_stat_z975() * sqrt(se2) / (double)n_strata);
-    ci.hi = fmin(1, mean + kva_stat_z975() * sqrt(se2) / (double)n_strata);
-    ci.ok = true;
-    return ci;
+    if (!spread || !(mean > 0) || !(mean < 1))
+        return kva_stat_wilson(fmin(1, mean) * (double)total, (double)total);
+    return wilson_at(mean, mean * (1 - mean) * tasks * tasks / var,
+                     kva_stat_t975(var * var / below));
 }
 
 /* ---- clusters ---- */

@@ -7,7 +7,7 @@
 
 void kva_stat_init(void); /* GSL reports errors instead of aborting */
 double kva_stat_z975(void);
-double kva_stat_t975(size_t df);
+double kva_stat_t975(double df);
 
 /* Units of observation of a stratum: samples, or clusters of them in ascending cluster
  * number. Unit c holds member[first[c]] .. member[first[c + 1] - 1]. */

@@ -46,17 +46,39 @@ static void the_worked_example_comes_out_to_the_printed_digits(void **state)
     assert_true(b.ratio_ci.ok && b.diff_ci.ok && b.dropped == 0);
 }
 
-static void a_small_stratum_uses_the_linearised_interval(void **state)
+static void the_worked_linearised_interval_comes_out_to_the_printed_digits(void **state)
 {
     struct kva_stratum s = {"t", M, F, NULL, 8};
-    struct kva_boot b = boot(&s, 1, 20260801, 2000, false);
+    struct kva_boot b;
 
     (void)state;
+    assert_int_equal(kva_stat_linearised(&s, 1, 0, &b, NULL), KVA_OK);
     assert_true(b.linearised);
     NEAR((b.ratio_ci.hi - b.ratio) / 2.364624251592785, 0.086549027, 5e-9); /* SE */
     NEAR(b.ratio_ci.lo, 0.641498, 5e-7);
     NEAR(b.ratio_ci.hi, 1.050810, 5e-7);
     assert_true(b.diff_ci.lo < b.diff && b.diff < b.diff_ci.hi);
+}
+
+static void few_units_that_differ_use_the_linearised_interval(void **state)
+{
+    struct kva_stratum s = {"t", M, F, NULL, 8};
+    struct kva_boot b = boot(&s, 1, 20260801, 2000, false), plain;
+    double x[100], y[100];
+
+    (void)state;
+    assert_true(b.linearised);
+    (void)kva_stat_linearised(&s, 1, 0, &plain, NULL);
+    assert_true(b.ratio_ci.lo < plain.ratio_ci.lo && b.ratio_ci.hi > plain.ratio_ci.hi);
+    assert_true(b.ratio == plain.ratio);
+    for (int differ = 29; differ <= 30; differ++) {
+        for (int i = 0; i < 100; i++) {
+            y[i] = 1;
+            x[i] = i >= differ;
+        }
+        s = (struct kva_stratum){"t", x, y, NULL, 100};
+        assert_true(boot(&s, 1, 1, 100, false).linearised == (differ == 29));
+    }
 }
 
 static void the_environment_does_not_change_a_result(void **state)
@@ -95,7 +117,7 @@ static void swapping_the_arms_mirrors_the_interval_exactly(void **state)
                 struct kva_boot p = boot(ab, t, 9, 200, false),
                                 q = boot(ba, t, 9, 200, false);
 
-                assert_true(p.linearised == (t == 1 && n == 5));
+                assert_true(p.linearised == (n == 5));
                 assert_true(p.diff == -q.diff);
                 assert_true(p.diff_ci.lo == -q.diff_ci.hi &&
                             p.diff_ci.hi == -q.diff_ci.lo);
@@ -170,7 +192,7 @@ static void a_ratio_to_almost_nothing_is_not_defined(void **state)
 
     (void)state;
     a[0] = a[1] = b[1] = 1; /* A(b) = 0.025 */
-    r = boot(&s, 1, 1, 500, false);
+    r = boot(&s, 1, 1, 500, true);
     assert_true(isnan(r.ratio));
     assert_false(r.ratio_ci.ok);
     assert_true(r.diff_ci.ok);
@@ -178,7 +200,7 @@ static void a_ratio_to_almost_nothing_is_not_defined(void **state)
     assert_true(r.dropped > 0.2); /* (39/40)^40 of the replicates miss the one */
     b[2] = b[3] =
         1; /* 0.075: defined, but 4.4 % of the replicates have nothing to divide by */
-    r = boot(&s, 1, 1, 2000, false);
+    r = boot(&s, 1, 1, 2000, true);
     assert_false(isnan(r.ratio));
     assert_true(r.dropped > 0.01);
     assert_false(r.ratio_ci.ok);
@@ -245,7 +267,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_generator_draws_the_published_indexes),
         cmocka_unit_test(the_worked_example_comes_out_to_the_printed_digits),
-        cmocka_unit_test(a_small_stratum_uses_the_linearised_interval),
+        cmocka_unit_test(the_worked_linearised_interval_comes_out_to_the_printed_digits),
+        cmocka_unit_test(few_units_that_differ_use_the_linearised_interval),
         cmocka_unit_test(the_environment_does_not_change_a_result),
         cmocka_unit_test(swapping_the_arms_mirrors_the_interval_exactly),
         cmocka_unit_test(the_seed_of_a_pair_ignores_its_order_and_nothing_else),

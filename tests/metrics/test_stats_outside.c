@@ -108,12 +108,54 @@ static void welch(const json_t *l)
     interval_is(l, kva_stat_welch(x, nx, y, ny));
 }
 
+static void integers(const json_t *a, int *out)
+{
+    for (size_t i = 0; i < json_array_size(a); i++)
+        out[i] = (int)json_integer_value(json_array_get(a, i));
+}
+
+static void linear_clusters(const json_t *l)
+{
+    double d[MAX_N], zero[MAX_N] = {0};
+    int cluster[MAX_N];
+    struct kva_stratum s = {"t", d, zero, cluster, array(l, "d", d)};
+    struct kva_boot b;
+
+    integers(json_object_get(l, "cluster"), cluster);
+    assert_int_equal(kva_stat_linearised(&s, 1, 0, &b, NULL), KVA_OK);
+    interval_is(l, b.diff_ci);
+}
+
+static void suite(const json_t *l)
+{
+    static double x[8][MAX_N];
+    static int cluster[8][MAX_N];
+    struct kva_stratum s[8];
+    const json_t *all = json_object_get(l, "x"), *ids = json_object_get(l, "cluster");
+    size_t n = json_array_size(all);
+
+    assert_true(n > 0 && n <= 8);
+    for (size_t t = 0; t < n; t++) {
+        const json_t *xs = json_array_get(all, t);
+
+        for (size_t i = 0; i < json_array_size(xs); i++)
+            x[t][i] = json_number_value(json_array_get(xs, i));
+        if (ids)
+            integers(json_array_get(ids, t), cluster[t]);
+        s[t] = (struct kva_stratum){"t", x[t], NULL, ids ? cluster[t] : NULL,
+                                    json_array_size(xs)};
+    }
+    interval_is(l, kva_stat_suite(s, n));
+}
+
 static void intervals_are_those_of_scipy_and_statsmodels(void **state)
 {
     (void)state;
     each("wilson", wilson);
     each("t", student);
     each("welch", welch);
+    each("linear_clusters", linear_clusters);
+    each("suite", suite);
 }
 
 static void mcnemar(const json_t *l)

@@ -66,6 +66,41 @@ def means():
         put("welch", [r.low, r.high], x=x, y=y)
 
 
+def clusters():
+    """A mean difference over contexts with several questions: least squares on a constant with
+    cluster-robust covariance. The suite interval has no function anywhere: its formula
+    (metrics/stats_basic.c) is written a second time, on numpy and scipy."""
+    for contexts in (4, 9, 30):
+        which = np.sort(RNG.integers(0, contexts, 3 * contexts))
+        d = rounded(RNG.normal(0, 0.2, contexts)[which] + RNG.normal(0.1, 0.2, which.size), 5)
+        fit = sm.OLS(d, np.ones_like(d)).fit(cov_type="cluster", use_t=True,
+                                             cov_kwds={"groups": which})
+        put("linear_clusters", fit.conf_int(0.05)[0], d=d, cluster=which)
+    for sizes in ([20], [8, 30], [50, 20, 7]):
+        x = [rounded(RNG.beta(0.8, 0.4, n), 4) for n in sizes]
+        which = [np.sort(RNG.integers(0, max(3, n // 3), n)) for n in sizes]
+        put("suite", effective_wilson(x, which), x=x, cluster=which)
+        put("suite", effective_wilson(x, [np.arange(n) for n in sizes]), x=x)
+
+
+def effective_wilson(x, which, w=0.1):
+    v, df = [], []
+    for xs, ids in zip(x, which):
+        n, m, names = len(xs), xs.mean(), np.unique(ids)
+        c = len(names)
+        off = np.array([(xs[ids == k] - m).sum() for k in names])
+        v.append(c / (c - 1 + 2 * w) * ((off ** 2).sum() + w * (n / c) ** 2
+                                        * (m ** 2 + (1 - m) ** 2)) / n ** 2)
+        df.append(c - 1)
+    v, df = np.array(v), np.array(df)
+    a = np.mean([xs.mean() for xs in x])
+    n = a * (1 - a) / (v.sum() / len(x) ** 2)
+    z = st.t.ppf(0.975, v.sum() ** 2 / (v ** 2 / df).sum())
+    mid = (a + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * (a * (1 - a) / n + z * z / (4 * n * n)) ** 0.5 / (1 + z * z / n)
+    return [mid - half, mid + half]
+
+
 def wilcoxon():
     put("wilcoxon", st.wilcoxon([3, -1, 2, 5, -2, 4, 4, 1, 6], method=exact_signed(
         [3, -1, 2, 5, -2, 4, 4, 1, 6])).pvalue, d=[3, -1, 2, 0, 5, -2, 4, 4, 1, 6])
@@ -173,3 +208,4 @@ if __name__ == "__main__":
     bootstraps()
     power()
     fronts()
+    clusters()

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* sim.h - drawn scores with a known truth: how often does an interval hold it, how often
+ * does a test find what is not there? Shared by coverage.c (the committed table) and the
+ * small version among the tests.
+ *
+ * Scores of one arm have mean p. A second arm keeps a sample's score with probability
+ * 0.7 and draws it anew otherwise, as two methods on the same prompts do: from mean
+ * 0.8 p (true ratio 0.94) or, under the null, from the same p on both sides. */
+#ifndef KVA_TESTS_SIM_H
+#define KVA_TESTS_SIM_H
+
+#include "metrics/metric.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gsl/gsl_randist.h>
+#include <gsl/gsl_rng.h>
+
+enum sim_shape {
+    SIM_BINARY,   /* right or wrong */
+    SIM_QUARTERS, /* four values asked for: 0, 1/4, ... 1 */
+    SIM_RIDGE,    /* one hump, as ROUGE: Beta(6p, 6(1-p)) */
+    SIM_BATHTUB,  /* mass at both ends: Beta(p/2, (1-p)/2) */
+    SIM_SPIKED,   /* as F1: half of the samples all or nothing, the others a hump */
+    SIM_SHAPES
+};
+static const char *const sim_names[SIM_SHAPES] = {
+    "binary", "quarters", "ridge (ROUGE-like)", "bathtub", "spiked (F1-like)"};
+
+enum { SIM_MAX_TASKS = 5, SIM_MAX_N = 800 };
+#define SIM_KEEP  0.7
+#define SIM_LOWER 0.8
+
+static inline double sim_draw(gsl_rng *g, enum sim_shape shape, double p)
+{
+    switch (shape) {
+    case SIM_BINARY:
+        return gsl_rng_uniform(g) < p;
+    case SIM_QUARTERS:
+        return gsl_ran_binomial(g, p, 4) / 4.0;
+    case SIM_RIDGE:
+        return gsl_ran_beta(g, 6 * p, 6 * (1 - p));
+    case SIM_BATHTUB:
+        return gsl_ran_beta(g, p / 2, (1 - p) / 2);
+    default:
+        return gsl_rng_uniform(g) < 0.5 ? gsl_rng_uniform(g) < p
+                                        : gsl_ran_beta(g, 6 * p, 6 * (1 - p));
+    }
+}
+
+/* Questions on one context share its difficulty: its own mean, Beta with sd about 0.2. */
+static inline double sim_context(gsl_rng *g, double p)
+{
+    return gsl_ran_beta(g, 4 * p, 4 * (1 - p));
+}
+
+struct sim_data {
+    double a[SIM_MAX_TASKS][SIM_MAX_N], b[SIM_MAX_TASKS][SIM_MAX_N];
+    int cluster[SIM_MAX_N];
+    struct kva_stratum s[SIM_MAX_TASKS];
+};
+struct sim_case {
+    enum sim_shape shape;
+    int tasks, n;  /* n units a task: samples, or contexts */
+    int questions; /* on a context; 1: no clusters */
+    double p, lower; /* mean of b; redrawn scores of a have mean lower * p */
+};
+
+/* Tasks of a suite differ: p - 0.04 .. p + 0.04. */
+static inline double sim_task_p(const struct sim_case *c, int t)
+{
+    return c->tasks == 1 ? c->p : c->p + 0.02 * (t - (c->tasks - 1) / 2.0);
+}
+
+static inline void sim_fill(gsl_rng *g, const struct sim_case *c, struct sim_data *d)
+{
+    static const char *const names[SIM_MAX_TASKS] = {"t0", "t1", "t2", "t3", "t4"};
+    int n = c->n * c->questions;
+
+    for (int t = 0; t < c->tasks; t++) {
+        double p = sim_task_p(c, t), q = p;
+
+        for (int i = 0; i < n; i++) {
+            bool both = c->lower == 1; /* null: either side may be the redrawn one */
+
+            if (c->questions > 1 && i % c->questions == 0)
+                q = sim_context(g, p);
+            d->cluster[i] = i / c->questions;
+            d->b[t][i] = sim_draw(g, c->shape, q);
+            d->a[t][i] = gsl_rng_uniform(g) < SIM_KEEP
+                             ? d->b[t][i]
+                             : sim_draw(g, c->shape, both ? q : c->lower * q);
+        }
+        d->s[t] = (struct kva_stratum){names[t], d->a[t], d->b[t],
+                                       c->questions > 1 ? d->cluster : NULL, (size_t)n};
+    }
+}
+
+/* What is true of A(b), A(a)/A(b), A(a) - A(b). */
+static inline double sim_ratio(const struct sim_case *c)
+{
+    return SIM_KEEP + (1 - SIM_KEEP) * c->lower;
+}
+
+static inline bool sim_holds(struct kva_interval ci, double truth)
+{
+    return ci.ok && ci.lo <= truth + 1e-12 && truth <= ci.hi + 1e-12;
+}
+
+/* Shares of `trials` in which the interval held the truth; share of p below 0.05. */
+struct sim_result {
+    double single, ratio, diff, p_below;
+    int defined; /* trials with a ratio: the others had a dense score under 0.05 */
+};
+
+static inline struct sim_result sim_run(const struct sim_case *c, int trials,
+                                        int replicates, bool pairs, bool test,
+                                        uint32_t seed)
+{
+    static struct sim_data d;
+    struct sim_result r = {0};
+    gsl_rng *g = gsl_rng_alloc(gsl_rng_mt19937);
+    int n = c->n * c->questions;
+
+    gsl_rng_set(g, seed);
+    for (int i = 0; i < trials; i++) {
+        struct kva_boot boot;
+        uint64_t x = 0, y = 0;
+
+        sim_fill(g, c, &d);
+        for (int t = 0; t < c->tasks; t++) /* the single arm is b */
+            d.s[t].a = d.b[t];
+        r.single += sim_holds(c->tasks == 1 && c->questions == 1
+                                  ? kva_stat_single(d.b[0], (size_t)n,
+                                                    c->shape == SIM_BINARY)
+                                  : kva_stat_suite(d.s, (size_t)c->tasks),
+                              c->p);
+        for (int t = 0; t < c->tasks; t++)
+            d.s[t].a = d.a[t];
+        if (pairs) {
+            (void)kva_stat_bootstrap(d.s, (size_t)c->tasks, (uint32_t)i + 1, replicates,
+                                     false, &boot, NULL);
+            r.ratio += sim_holds(boot.ratio_ci, sim_ratio(c));
+            r.defined += !isnan(boot.ratio);
+            r.diff += sim_holds(boot.diff_ci, (sim_ratio(c) - 1) * c->p);
+        }
+        for (int k = 0; k < n; k++) {
+            x += d.a[0][k] > d.b[0][k];
+            y += d.a[0][k] < d.b[0][k];
+        }
+        if (test)
+            r.p_below += (c->shape == SIM_BINARY && c->tasks == 1 && c->questions == 1
+                              ? kva_stat_mcnemar(x, y, NULL)
+                              : kva_stat_signflip(d.s, (size_t)c->tasks, (uint32_t)i + 1,
+                                                  replicates)) < 0.05;
+    }
+    gsl_rng_free(g);
+    r.single /= trials;
+    r.ratio /= r.defined ? r.defined : 1;
+    r.diff /= trials;
+    r.p_below /= trials;
+    return r;
+}
+
+#endif
