@@ -93,6 +93,14 @@ static bool is_called(const char *stored, const char *name)
            (stored[n] == 0 || strcmp(stored + n, ":haystack=essays") == 0);
 }
 
+int kva_group_at(const struct kva_group *g, const struct kva_data_task *t)
+{
+    for (int i = 0; strcmp(t->suite, g->suite) == 0 && i < g->n; i++)
+        if (is_called(t->name, g->task[i]))
+            return i;
+    return -1;
+}
+
 static int find(const struct kva_data *d, const struct kva_board *b,
                 const struct kva_group *g, int i)
 {

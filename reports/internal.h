@@ -51,6 +51,7 @@ enum {
     KVA_VIEW_ANSWERS = 128,
     KVA_VIEW_GRID = 256, /* sample by sample: in exports, not on the page */
     KVA_VIEW_AUDIT = 512,
+    KVA_VIEW_PAIRS = 2048, /* method against method */
     KVA_VIEW_NOISE = 1024,
     KVA_VIEW_ABOUT = 32 /* methods and runs: under the leaderboard, in every page */
 };
@@ -229,7 +230,8 @@ struct kva_report {
     const char *limit; /* " (answers of at most 16 tokens)"; "" unknown */
     const char **labels;
     int n_label;
-    char generated[32]; /* ISO 8601, UTC */
+    char generated[32];    /* ISO 8601, UTC */
+    const char *json_head; /* of a comparison: members before its tables */
     bool nomem;
 };
 
@@ -384,6 +386,8 @@ extern const struct kva_group kva_groups[KVA_N_GROUPS];
 /* Of the scores (0..1) of the group's tasks in their order; paper: each rounded to two
  * digits of its percentage first. */
 double kva_group_mean(const struct kva_group *g, const double *score, bool paper);
+/* Place of a task in the group, -1: it is none of its tasks. */
+int kva_group_at(const struct kva_group *g, const struct kva_data_task *t);
 void kva_group_table(struct kva_report *r, const struct kva_data *d,
                      const struct kva_cells *c, const struct kva_board *b);
 
@@ -430,6 +434,10 @@ void kva_layout_table(struct kva_report *r, const struct kva_data *d,
 /* report.json: the tables of the view, or all of them. */
 enum kva_status kva_json_tables(const struct kva_report *r, bool all, struct kva_buf *out,
                                 struct kva_error *err);
+void kva_json_string(struct kva_buf *out, const char *s); /* NULL: null */
+void kva_json_row(const struct kva_tab *t, const struct kva_row *row,
+                  struct kva_buf *out);
+void kva_json_strings(const char *key, const char *const *s, int n, struct kva_buf *out);
 void kva_csv_table(const struct kva_tab *t, bool with_header, struct kva_buf *out);
 void kva_markdown_table(const struct kva_tab *t, struct kva_buf *out);
 

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-static void string(struct kva_buf *out, const char *s)
+void kva_json_string(struct kva_buf *out, const char *s)
 {
     kva_buf_putc(out, '"');
     for (; s && *s; s++) {
@@ -54,9 +54,9 @@ static void columns(const struct kva_tab *t, struct kva_buf *out)
         for (int k = 0; k < (c->interval ? 3 : 1); k++) {
             kva_buf_printf(out, "%s\n   {\"id\":\"%s%s\",\"label\":", any ? "," : "",
                            c->id, suffix[k]);
-            string(out, c->label);
+            kva_json_string(out, c->label);
             kva_buf_puts(out, ",\"unit\":");
-            string(out, c->unit);
+            kva_json_string(out, c->unit);
             kva_buf_printf(out, ",\"kind\":\"%s\",\"digits\":%d}", kind_name(c->kind),
                            c->digits);
             any = true;
@@ -68,13 +68,12 @@ static void columns(const struct kva_tab *t, struct kva_buf *out)
 static void value(const struct kva_col *c, const struct kva_val *v, struct kva_buf *out)
 {
     if (c->kind == KVA_COL_TEXT)
-        string(out, v->text);
+        kva_json_string(out, v->text);
     else
         number(out, v->v);
 }
 
-static void row_of(const struct kva_tab *t, const struct kva_row *row,
-                   struct kva_buf *out)
+void kva_json_row(const struct kva_tab *t, const struct kva_row *row, struct kva_buf *out)
 {
     static const char *const role[] = {"row", "reference", "incomplete"};
 
@@ -94,12 +93,12 @@ static void row_of(const struct kva_tab *t, const struct kva_row *row,
     kva_buf_putc(out, '}');
 }
 
-static void strings(const char *key, const char *const *s, int n, struct kva_buf *out)
+void kva_json_strings(const char *key, const char *const *s, int n, struct kva_buf *out)
 {
     kva_buf_printf(out, "\"%s\":[", key);
     for (int i = 0; i < n; i++) {
         kva_buf_puts(out, i ? ",\n  " : "\n  ");
-        string(out, s[i]);
+        kva_json_string(out, s[i]);
     }
     kva_buf_putc(out, ']');
 }
@@ -117,17 +116,17 @@ enum kva_status kva_json_tables(const struct kva_report *r, bool all, struct kva
 
     kva_buf_puts(out, "{\"schema\":\"kvaudit.report/1\",\"version\":\"" KVA_VERSION
                       "\",\"generated\":");
-    string(out, r->generated);
+    kva_json_string(out, r->generated);
     kva_buf_puts(out, ",\"label\":");
-    string(out, r->label);
+    kva_json_string(out, r->label);
     kva_buf_putc(out, ',');
-    strings("labels", r->labels, r->n_label, out);
+    kva_json_strings("labels", r->labels, r->n_label, out);
     kva_buf_printf(out, ",\"view\":\"%s\",\n", all ? "all" : kva_view_name(r->view));
     kva_buf_printf(out, "\"statistics\":{\"replicates\":%d,\"seed\":%llu,\"alpha\":",
                    r->opts.replicates, (unsigned long long)r->opts.seed);
     number(out, r->opts.alpha);
     kva_buf_puts(out, ",\"ties\":\"stat\",\"noise_floor\":0},\n");
-    strings("summary", r->summary, r->n_summary, out);
+    kva_json_strings("summary", r->summary, r->n_summary, out);
     kva_buf_puts(out, ",\n\"tables\":[");
     for (int i = 0; i < r->n_tab; i++) {
         const struct kva_tab *t = &r->tab[i];
@@ -138,24 +137,24 @@ enum kva_status kva_json_tables(const struct kva_report *r, bool all, struct kva
                        "%s\n {\"id\":\"%s\",\"view\":\"%s\",\"caption\":", any ? "," : "",
                        t->id, kva_view_name(t->view));
         any = true;
-        string(out, t->caption);
+        kva_json_string(out, t->caption);
         kva_buf_puts(out, ",\"model\":");
-        string(out, t->model);
+        kva_json_string(out, t->model);
         kva_buf_puts(out, ",\"class\":");
-        string(out, t->klass);
+        kva_json_string(out, t->klass);
         kva_buf_puts(out, ",\n  ");
         columns(t, out);
         kva_buf_puts(out, ",\n  \"rows\":[");
         for (int k = 0; k < t->n_row; k++) {
             kva_buf_puts(out, k ? ",\n   " : "\n   ");
-            row_of(t, &t->row[k], out);
+            kva_json_row(t, &t->row[k], out);
         }
         kva_buf_puts(out, "],\n  ");
-        strings("notes", t->note, t->n_note, out);
+        kva_json_strings("notes", t->note, t->n_note, out);
         kva_buf_puts(out, "}");
     }
     kva_buf_puts(out, "],\n");
-    strings("footer", r->footer, r->n_footer, out);
+    kva_json_strings("footer", r->footer, r->n_footer, out);
     kva_buf_puts(out, "}\n");
     return kva_buf_status(out, err);
 }

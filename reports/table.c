@@ -21,6 +21,7 @@ const struct kva_view kva_views[] = {
     {"memory", "held, allocated and peak bytes against the nominal budget",
      KVA_VIEW_MEMORY},
     {"timing", "prefill, scoring, eviction, first token, decode", KVA_VIEW_TIMING},
+    {"pairs", "method against method: win, tie, loss, mean difference", KVA_VIEW_PAIRS},
     {"noise", "what repeating the full cache changes by itself", KVA_VIEW_NOISE},
     {"coverage", "outcomes planned, done, failed, missing", KVA_VIEW_COVERAGE},
     {NULL, NULL, 0}};

@@ -12,6 +12,7 @@ struct kva_compare_args {
     const char *a, *b;  /* selectors; NULL: not given (only with --gate) */
     const char *gate;   /* FILE of --gate; NULL: none */
     const char *format; /* "text", "json", "csv", "markdown" */
+    const char *match, *ties, *epsilon, *alpha, *metric, *missing; /* NULL: default */
 };
 
 /* Both sides, loaded. A selector without db= reads what --db (or the default) names; one
@@ -20,7 +21,8 @@ struct kva_compare_sides {
     struct kva_select select[2];
     struct kva_data data[2];         /* [1] is unused when shared */
     struct kva_compare_side side[2]; /* ready for reports/ */
-    bool *mark[4];                   /* owned: cells and runs of each side */
+    unsigned free; /* enum kva_compare_key: named by one side, or by both differently */
+    bool *mark[4]; /* owned: cells and runs of each side */
     bool shared, loaded[2];
 };
 /* a, b: selectors; NULL: everything of the default database. Release in any case. */
