@@ -261,6 +261,9 @@ enum kva_status kva_db_put_row(struct kva_db *, const char *table, const char *c
                                const struct kva_db_value *v, int n, int64_t *id,
                                struct kva_error *err);
 
+/* Timed repetitions of a cell in the run that has most of them. */
+enum kva_status kva_db_perf_reps(struct kva_db *, const uint8_t cell[32], int *n,
+                                 struct kva_error *);
 /* What unit_time says about speed, for estimates: mean ns per cell of a unit of (model,
  * task); task NULL: mean ns per cell and n_ctx (1 + n_ctx/32768) over all tasks of the
  * model. -1: no history. */

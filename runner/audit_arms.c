@@ -52,6 +52,7 @@ static bool make_arm(const struct kva_suite_cell *from, enum kva_arm_kind kind,
     *out = *from;
     out->arm = kind;
     out->perf = kind == KVA_ARM_MASK ? from->perf : 0;
+    out->perf_reps = 0;
     if (!kva_enforce_find(kva_arm_enforce(kind), &out->enforce))
         return false;
     if (kind == KVA_ARM_UNIFORM) {
@@ -104,7 +105,7 @@ void kva_audit_probes(struct kva_suite *s, int n, bool exact)
             continue;
         c.n = c.n > n ? n : c.n;
         c.reps = 1;
-        c.perf = 0;
+        c.perf = c.perf_reps = 0;
         if (exact)
             c.numerics = ref;
         s->cells[kept++] = c;

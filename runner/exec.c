@@ -203,7 +203,7 @@ static enum kva_status run_alone(struct kva_unit_state *st, struct kva_error *er
         lent = lends ? m : lent;
         KVA_TRY(alone_once(st, &un->jobs[i], true, err));
     }
-    return KVA_OK;
+    return kva_exec_sitting(st, err);
 }
 
 /* What all methods that share the prefill need of it. */

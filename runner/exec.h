@@ -71,12 +71,23 @@ void kva_result_release(struct kva_result *r);
 /* Turns a result into the failure `why`: status word, reason, no score, no text. */
 void kva_result_fail(struct kva_result *r, const struct kva_error *why);
 
+/* One phase of one timed repetition, or a yardstick (struct kva_data_perf in db.h). */
+struct kva_perf_row {
+    int cell, rep, ord;
+    char phase[16];
+    int64_t ns, work;
+    int temp_c, clock_mhz; /* -1: not known */
+};
+
 struct kva_sink {
     void *ctx;
     enum kva_status (*sample)(void *ctx, const struct kva_sample_row *s,
                               struct kva_error *err);
     enum kva_status (*results)(void *ctx, const struct kva_result *r, int n,
                                struct kva_error *err);
+    /* The rows of one sitting, to be stored together. NULL: none are taken. */
+    enum kva_status (*perf)(void *ctx, const struct kva_perf_row *rows, int n,
+                            struct kva_error *err);
 };
 
 /* Runs the unit's jobs (perf jobs only, or the others only). *rows counts the rows

@@ -254,6 +254,11 @@ enum kva_status kva_run_turns(struct kva_unit_state *st, int limit,
 
 enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job,
                                struct kva_result *r, struct kva_error *err);
+/* ---- exec_perf.c ---- */
+
+/* Times the unit's jobs that ask for repetitions. */
+enum kva_status kva_exec_sitting(struct kva_unit_state *st, struct kva_error *err);
+
 /* Status word of an outcome for a failure. */
 const char *kva_result_status(enum kva_status code);
 

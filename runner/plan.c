@@ -262,6 +262,7 @@ static enum kva_status make_cells(struct kva_plan *p, struct kva_error *err)
         c->n = from->n;
         c->reps = from->reps;
         c->perf = from->perf;
+        c->perf_reps = from->perf_reps;
         c->max_attempts = from->max_attempts;
         c->seed = from->seed;
         c->arm = from->arm;
@@ -424,33 +425,42 @@ static enum kva_status find_families(struct kva_plan *p, int task, struct family
     return KVA_OK;
 }
 
-/* Counts go to the plan. */
-static bool rep_left(struct kva_plan *p, const struct kva_db_states *st,
-                     struct kva_cell *c, const uint8_t task[32], int idx, int rep,
-                     bool *has_perf)
-{
-    struct kva_db_state s = {0};
+/* What a database has, for planning; all NULL without one. */
+struct known {
+    struct kva_db_states *states;
+    int *perf_reps; /* [n_cells] timed repetitions */
+};
 
-    if (st)
-        s = kva_db_state_of(st, c->digest, task, idx, rep);
-    *has_perf = s.has_perf;
+/* Counts go to the plan. */
+static bool rep_left(struct kva_plan *p, const struct kva_db_state *s, struct kva_cell *c)
+{
     c->planned++;
     p->n_planned++;
-    if (s.state == 1) {
+    if (s->state == 1) {
         p->n_done++;
         return false;
     }
-    if (s.state == 2 && s.attempts >= c->max_attempts)
+    if (s->state == 2 && s->attempts >= c->max_attempts)
         return false;
-    if (s.state == 2)
+    if (s->state == 2)
         p->n_retriable++;
     p->n_todo++;
     return true;
 }
 
+/* The first sample of a cell is timed again and again, unless that was done or there is
+ * nothing to time. */
+static bool repeats_left(const struct kva_cell *c, int idx, const struct kva_db_state *s,
+                         const struct known *db, int cell)
+{
+    if (idx > 0 || (s->state == 1 && !s->ok))
+        return false;
+    return c->perf_reps > (db->perf_reps ? db->perf_reps[cell] : 0);
+}
+
 static enum kva_status add_unit(struct kva_plan *p, int task, const struct family *f,
-                                const struct contexts *cx, int g,
-                                const struct kva_db_states *st, struct kva_error *err)
+                                const struct contexts *cx, int g, const struct known *db,
+                                struct kva_error *err)
 {
     const struct kva_plan_task *t = &p->tasks[task];
     struct kva_unit *u = &p->units[p->n_units];
@@ -476,15 +486,19 @@ static enum kva_status add_unit(struct kva_plan *p, int task, const struct famil
             if (idx[q] >= c->n)
                 continue;
             for (int r = 0; r < c->reps; r++) {
-                bool has_perf;
-                struct kva_job job = {f->cells[k], q, r, false};
+                struct kva_job job = {f->cells[k], q, r, false, false};
+                struct kva_db_state s = {0};
 
-                if (rep_left(p, st, c, t->digest, idx[q], r, &has_perf))
+                if (db->states)
+                    s = kva_db_state_of(db->states, c->digest, t->digest, idx[q], r);
+                if (rep_left(p, &s, c))
                     u->jobs[u->n_jobs++] = job;
-                if (r == 0 && idx[q] < c->perf && !has_perf) {
-                    job.perf = true;
+                if (r > 0 || idx[q] >= c->perf)
+                    continue;
+                job.repeat = repeats_left(c, idx[q], &s, db, f->cells[k]);
+                job.perf = !s.has_perf || job.repeat;
+                if (job.perf)
                     perf[n_perf++] = job;
-                }
             }
         }
     memcpy(u->jobs + u->n_jobs, perf, (size_t)n_perf * sizeof perf[0]);
@@ -592,7 +606,7 @@ out:
     return rc;
 }
 
-static enum kva_status make_units(struct kva_plan *p, const struct kva_db_states *st,
+static enum kva_status make_units(struct kva_plan *p, const struct known *db,
                                   struct kva_error *err)
 {
     struct shared_task *s =
@@ -619,7 +633,7 @@ static enum kva_status make_units(struct kva_plan *p, const struct kva_db_states
         for (int g = 0; g < cx->n; g++)
             for (int k = 0; k < s[t].n; k++)
                 if (mine == NULL || mine[cx->order[cx->first[g]]])
-                    KVA_TRY(add_unit(p, t, &s[t].f[k], cx, g, st, err));
+                    KVA_TRY(add_unit(p, t, &s[t].f[k], cx, g, db, err));
     }
     return KVA_OK;
 }
@@ -645,10 +659,23 @@ static enum kva_status order_tasks(struct kva_plan *p, struct kva_error *err)
     return KVA_OK;
 }
 
+static enum kva_status look_up(struct kva_plan *p, struct kva_db *db, struct known *known,
+                               struct kva_error *err)
+{
+    known->perf_reps =
+        kva_arena_alloc(&p->arena, (size_t)p->n_cells + 1, sizeof known->perf_reps[0]);
+    if (!known->perf_reps)
+        return no_memory(err);
+    for (int i = 0; i < p->n_cells; i++)
+        if (p->cells[i].perf_reps > 0)
+            KVA_TRY(kva_db_perf_reps(db, p->cells[i].digest, &known->perf_reps[i], err));
+    return kva_db_load_states(db, &known->states, err);
+}
+
 enum kva_status kva_plan_new(struct kva_suite *s, struct kva_db *db, int threads,
                              struct kva_plan *p, struct kva_error *err)
 {
-    struct kva_db_states *st = NULL;
+    struct known known = {0};
     enum kva_status rc;
 
     memset(p, 0, sizeof *p);
@@ -664,10 +691,10 @@ enum kva_status kva_plan_new(struct kva_suite *s, struct kva_db *db, int threads
     KVA_GO(order_tasks(p, err));
     KVA_GO(make_cells(p, err));
     if (db)
-        KVA_GO(kva_db_load_states(db, &st, err));
-    KVA_GO(make_units(p, st, err));
+        KVA_GO(look_up(p, db, &known, err));
+    KVA_GO(make_units(p, &known, err));
 out:
-    kva_db_states_free(st);
+    kva_db_states_free(known.states);
     if (rc != KVA_OK)
         kva_plan_release(p);
     return rc;

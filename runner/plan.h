@@ -47,6 +47,10 @@ enum kva_status kva_enforce_check(enum kva_enforce e, float softcap,
                                   struct kva_error *err);
 const char *kva_visibility_name(enum kva_visibility v);
 
+/* Timed repetitions a cell may ask for: the rank test needs six an arm (reports.md 7.3).
+ */
+#define KVA_PERF_REPS_LEAST 6
+
 /* ---- suite: what the file says, nothing opened yet
  * --------------------------------------------- */
 
@@ -72,7 +76,7 @@ struct kva_suite_cell {
     enum kva_enforce enforce;
     enum kva_visibility visibility;
     char *numerics, *kv;
-    int n, reps, perf, max_attempts;
+    int n, reps, perf, perf_reps, max_attempts;
     uint64_t seed;
     int arm; /* of an audit, enum kva_arm_kind; 0: as the file says */
 };
@@ -134,7 +138,7 @@ struct kva_cell {
     enum kva_visibility visibility;
     char *numerics; /* "f32", "ref" */
     enum kva_type kv;
-    int n, reps, perf, max_attempts;
+    int n, reps, perf, perf_reps, max_attempts;
     uint64_t seed;
     int arm; /* of the suite's cell */
     uint8_t digest[32], dense_key[32], method_digest[32];
@@ -166,10 +170,11 @@ struct kva_tok_model {
 void kva_tok_api_model(struct kva_tok_model *tm, const struct kva_model *m,
                        struct kva_tok_api *api);
 
-/* One job inside a unit: cell x question (x rep). perf: run it alone and time it. */
+/* One job inside a unit: cell x question (x rep). perf: run it alone and time it;
+ * repeat: then time it perf_reps times more (exec_perf.c). */
 struct kva_job {
     int cell, question, rep;
-    bool perf;
+    bool perf, repeat;
 };
 struct kva_unit {
     int model, task;

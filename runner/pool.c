@@ -2,8 +2,8 @@
 /* pool.c - one pipe to each worker with unit numbers, one back with messages.
  *
  * Message: type (1 byte), length (8 bytes), payload. 'S' a sample; 'R' a count and that
- * many results (one commit); 'F' a status and a text: the unit as a whole failed; 'U' the
- * unit ended. */
+ * many results (one commit); 'P' the rows of a sitting; 'F' a status and a text: the unit
+ * as a whole failed; 'U' the unit ended. */
 #include "runner/pool.h"
 
 #include <errno.h>
@@ -104,6 +104,19 @@ static enum kva_status out_results(void *ctx, const struct kva_result *r, int n,
     return rc;
 }
 
+static enum kva_status out_perf(void *ctx, const struct kva_perf_row *rows, int n,
+                                struct kva_error *err)
+{
+    struct kva_buf b;
+    enum kva_status rc;
+
+    kva_buf_init(&b, 0);
+    kva_buf_add(&b, rows, (size_t)n * sizeof *rows);
+    rc = send_msg(((struct pipe_out *)ctx)->fd, 'P', &b, err);
+    kva_buf_release(&b);
+    return rc;
+}
+
 static bool send_end(int fd, int unit, enum kva_status rc, const struct kva_error *why,
                      int64_t ns, int64_t rows)
 {
@@ -128,7 +141,7 @@ static bool send_end(int fd, int unit, enum kva_status rc, const struct kva_erro
 static void worker_loop(struct pool *p, int in, int out)
 {
     struct pipe_out po = {out};
-    struct kva_sink sink = {&po, out_sample, out_results};
+    struct kva_sink sink = {&po, out_sample, out_results, out_perf};
     int unit;
 
     /* the parent decides when to stop; a dead parent must not leave us behind */
@@ -302,6 +315,20 @@ static enum kva_status take_sample(struct pool *p, const char *at, const char *e
     return rc;
 }
 
+static enum kva_status take_perf(struct pool *p, const char *at, const char *end)
+{
+    size_t n = (size_t)(end - at) / sizeof(struct kva_perf_row);
+    struct kva_perf_row *rows = kva_calloc(n + 1, sizeof *rows);
+    enum kva_status rc;
+
+    if (rows == NULL)
+        return KVA_FAIL(p->err, KVA_ENOMEM, "%zu repetitions", n);
+    memcpy(rows, at, n * sizeof *rows);
+    rc = p->ev->perf(p->ev->ctx, rows, (int)n, p->err);
+    free(rows);
+    return rc;
+}
+
 static enum kva_status take(struct pool *p, struct worker *w, char type, const char *at,
                             const char *end)
 {
@@ -316,6 +343,8 @@ static enum kva_status take(struct pool *p, struct worker *w, char type, const c
         return take_sample(p, at, end);
     case 'R':
         return take_results(p, at, end);
+    case 'P':
+        return take_perf(p, at, end);
     case 'F':
         memcpy(&code, at, sizeof code);
         return code == KVA_EINTERRUPTED ? KVA_OK

@@ -20,6 +20,8 @@ struct kva_pool_events {
                                struct kva_error *err);
     enum kva_status (*unit_done)(void *ctx, int unit, int64_t ns, int64_t rows,
                                  int n_results, struct kva_error *err);
+    enum kva_status (*perf)(void *ctx, const struct kva_perf_row *rows, int n,
+                            struct kva_error *err);
     /* True: the unit is not handed out (any more). May be NULL. */
     bool (*skip)(void *ctx, int unit);
     void (*tick)(void *ctx); /* several times a second, for progress; may be NULL */

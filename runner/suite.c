@@ -523,9 +523,10 @@ static struct sx_axis read_axis(struct sx *x, const char *key, const char *def,
 
 static void read_defaults(struct sx *x)
 {
-    static const char *const keys[] = {"seed",     "reps",    "n",       "max_attempts",
-                                       "perf",     "profile", "dialect", "max_new_tokens",
-                                       "haystack", "words",   NULL};
+    static const char *const keys[] = {"seed",         "reps",    "n",
+                                       "max_attempts", "perf",    "perf_reps",
+                                       "profile",      "dialect", "max_new_tokens",
+                                       "haystack",     "words",   NULL};
     json_t *d = json_object_get(x->root, "defaults");
 
     x->seed = 42;
@@ -540,6 +541,7 @@ static void read_defaults(struct sx *x)
         x->def.n = (int)kva_sx_int(x, d, "/defaults", "n", 1, 1 << 24, 50);
         x->def.reps = (int)kva_sx_int(x, d, "/defaults", "reps", 1, 1000, 1);
         x->def.perf = (int)kva_sx_int(x, d, "/defaults", "perf", 0, 1 << 24, 0);
+        x->def.perf_reps = kva_sx_perf_reps(x, d, "/defaults", 0);
         x->def.max_attempts =
             (int)kva_sx_int(x, d, "/defaults", "max_attempts", 1, 100, 2);
         x->max_new_tokens =
@@ -550,6 +552,7 @@ static void read_defaults(struct sx *x)
         x->words = kva_sx_string(x, d, "/defaults", "words");
     }
     x->def.perf = (int)kva_sx_int(x, x->root, "", "perf", 0, 1 << 24, x->def.perf);
+    x->def.perf_reps = kva_sx_perf_reps(x, x->root, "", x->def.perf_reps);
 }
 
 /* "data": {"squad": "PATH"}, paths relative to the suite file; --data has the last word
@@ -597,7 +600,7 @@ static void read_top(struct sx *x)
         "schema", "name",    "label",     "defaults", "models",     "methods",
         "tasks",  "budgets", "matrix",    "exclude",  "include",    "overrides",
         "dense",  "blind",   "schedules", "enforce",  "visibility", "numerics",
-        "kv",     "perf",    "data",      NULL};
+        "kv",     "perf",    "perf_reps", "data",     NULL};
     static const char *const enforce[] = {"physical", "mask",  "fakekey", "padded",
                                           "union",    "qhead", NULL};
     static const char *const visibility[] = {"agnostic", "aware", "full", NULL};

@@ -420,7 +420,8 @@ static void product(struct sx *x, const struct choice *ch, struct sx_set set)
 
 static void read_set(struct sx *x, json_t *o, const char *ptr, struct sx_set *set)
 {
-    static const char *const keys[] = {"n", "reps", "perf", "max_attempts", NULL};
+    static const char *const keys[] = {"n",         "reps",         "perf",
+                                       "perf_reps", "max_attempts", NULL};
 
     if (!json_is_object(o)) {
         kva_sx_bad(x, ptr, false, "must be an object, not %s", kva_sx_type(o));
@@ -430,6 +431,7 @@ static void read_set(struct sx *x, json_t *o, const char *ptr, struct sx_set *se
     set->n = (int)kva_sx_int(x, o, ptr, "n", 1, 1 << 24, set->n);
     set->reps = (int)kva_sx_int(x, o, ptr, "reps", 1, 1000, set->reps);
     set->perf = (int)kva_sx_int(x, o, ptr, "perf", 0, 1 << 24, set->perf);
+    set->perf_reps = kva_sx_perf_reps(x, o, ptr, set->perf_reps);
     set->max_attempts =
         (int)kva_sx_int(x, o, ptr, "max_attempts", 1, 100, set->max_attempts);
 }
@@ -493,7 +495,7 @@ static void override(struct sx *x)
 
     for (size_t i = 0; i < n; i++) {
         json_t *o = object_at(x, "overrides", i, ptr), *when, *set;
-        struct sx_set values = {-1, -1, -1, -1};
+        struct sx_set values = {-1, -1, -1, -1, -1};
 
         if (!o)
             continue;
@@ -519,6 +521,7 @@ static void override(struct sx *x)
             s->n = values.n >= 0 ? values.n : s->n;
             s->reps = values.reps >= 0 ? values.reps : s->reps;
             s->perf = values.perf >= 0 ? values.perf : s->perf;
+            s->perf_reps = values.perf_reps >= 0 ? values.perf_reps : s->perf_reps;
             s->max_attempts =
                 values.max_attempts >= 0 ? values.max_attempts : s->max_attempts;
         }
@@ -595,6 +598,7 @@ static void raise(struct sx_set *a, const struct sx_set *b)
     a->n = max_of(a->n, b->n);
     a->reps = max_of(a->reps, b->reps);
     a->perf = max_of(a->perf, b->perf);
+    a->perf_reps = max_of(a->perf_reps, b->perf_reps);
     a->max_attempts = max_of(a->max_attempts, b->max_attempts);
 }
 
@@ -755,6 +759,9 @@ static void finish(struct sx *x)
             d->n = x->opts->limit;
         d->reps = c->set.reps;
         d->perf = c->method == SX_BLIND ? 0 : c->set.perf;
+        d->perf_reps = c->method == SX_BLIND ? 0 : c->set.perf_reps;
+        if (d->perf == 0 && d->perf_reps > 0) /* they time the first sample */
+            d->perf = 1;
         if (d->perf > d->n)
             d->perf = d->n;
         d->max_attempts = c->set.max_attempts;

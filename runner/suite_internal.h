@@ -31,7 +31,7 @@ struct sx_axis {
 };
 /* What overrides and includes may set; -1: not set. */
 struct sx_set {
-    int n, reps, perf, max_attempts;
+    int n, reps, perf, perf_reps, max_attempts;
 };
 enum { SX_DENSE = -1, SX_BLIND = -2 };
 struct sx_cell {
@@ -102,6 +102,8 @@ void kva_sx_keys(struct sx *x, json_t *o, const char *ptr, const char *const *kn
 /* Value of `key` as a whole number in [min, max]; `def` when absent or wrong. */
 int64_t kva_sx_int(struct sx *x, json_t *o, const char *ptr, const char *key, int64_t min,
                    int64_t max, int64_t def);
+/* The key perf_reps: 0, or at least KVA_PERF_REPS_LEAST. */
+int kva_sx_perf_reps(struct sx *x, json_t *o, const char *ptr, int def);
 /* A string, NULL when absent or wrong. */
 char *kva_sx_string(struct sx *x, json_t *o, const char *ptr, const char *key);
 bool kva_sx_flag(struct sx *x, json_t *o, const char *ptr, const char *key, bool def);

@@ -222,6 +222,19 @@ int64_t kva_sx_int(struct sx *x, json_t *o, const char *ptr, const char *key, in
     return json_is_integer(v) ? json_integer_value(v) : (int64_t)d;
 }
 
+int kva_sx_perf_reps(struct sx *x, json_t *o, const char *ptr, int def)
+{
+    int n = (int)kva_sx_int(x, o, ptr, "perf_reps", 0, 1000, def);
+    char at[SX_PTR];
+
+    if (n <= 0 || n >= KVA_PERF_REPS_LEAST)
+        return n;
+    kva_sx_join(at, ptr, "perf_reps");
+    kva_sx_bad(x, at, false, "%d is too few to compare times; 0, or at least %d", n,
+               KVA_PERF_REPS_LEAST);
+    return 0;
+}
+
 char *kva_sx_string(struct sx *x, json_t *o, const char *ptr, const char *key)
 {
     json_t *v = json_object_get(o, key);

@@ -206,6 +206,41 @@ out:
     return rc;
 }
 
+static struct kva_db_value unless_unknown(int v)
+{
+    return v < 0 ? (struct kva_db_value){.type = KVA_DB_NULL} : kva_db_int(v);
+}
+
+/* A sitting is stored whole or not at all. */
+static enum kva_status on_perf(void *ctx, const struct kva_perf_row *rows, int n,
+                               struct kva_error *err)
+{
+    struct writer *w = ctx;
+    enum kva_status rc;
+
+    KVA_TRY(kva_db_begin(w->db, err));
+    for (int i = 0; i < n; i++) {
+        const struct kva_perf_row *r = &rows[i];
+        const struct kva_db_value v[] = {kva_db_int(w->plan->cells[r->cell].cell_id),
+                                         kva_db_int(w->run_id),
+                                         kva_db_text(r->phase),
+                                         kva_db_int(r->rep),
+                                         kva_db_int(r->ord),
+                                         kva_db_int(r->ns),
+                                         kva_db_int(r->work),
+                                         unless_unknown(r->temp_c),
+                                         unless_unknown(r->clock_mhz)};
+
+        KVA_GO(kva_db_put_row(w->db, "perf_rep",
+                              "cell_id,run_id,phase,rep,ord,ns,work,temp_c,clock_mhz", v,
+                              9, NULL, err));
+    }
+    return kva_db_commit(w->db, err);
+out:
+    kva_db_rollback(w->db);
+    return rc;
+}
+
 static enum kva_status on_unit(void *ctx, int unit, int64_t ns, int64_t rows,
                                int n_results, struct kva_error *err)
 {
@@ -344,6 +379,7 @@ static enum kva_status measure(struct writer *w, struct kva_error *err)
     struct kva_pool_events ev = {.ctx = w,
                                  .sample = on_sample,
                                  .results = on_results,
+                                 .perf = on_perf,
                                  .unit_done = on_unit,
                                  .skip = on_skip,
                                  .tick = on_tick};

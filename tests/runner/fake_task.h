@@ -131,7 +131,7 @@ static void fake_open(struct fake_plan *f, const char *text, const int *idx, int
     for (int alone = 0; alone <= perf; alone++)
         for (int q = 0; q < n; q++)
             for (int c = 0; c < f->plan.n_cells; c++)
-                u->jobs[u->n_jobs++] = (struct kva_job){c, q, 0, alone};
+                u->jobs[u->n_jobs++] = (struct kva_job){c, q, 0, alone, false};
 }
 
 static void fake_close(struct fake_plan *f)
@@ -195,7 +195,7 @@ static enum kva_status fake_results(void *ctx, const struct kva_result *r, int n
 static void fake_run(struct fake_plan *f, bool perf, int wave, struct fake_heard *h)
 {
     struct kva_exec_opts opts = {.wave = wave};
-    struct kva_sink sink = {h, fake_sample, fake_results};
+    struct kva_sink sink = {h, fake_sample, fake_results, NULL};
     struct kva_error err = {0};
     int64_t rows = 0;
 

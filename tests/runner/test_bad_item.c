@@ -95,7 +95,7 @@ static void a_file_that_cannot_be_read_fails_the_unit(void **state)
 {
     static struct fake_heard h;
     struct kva_exec_opts opts = {0};
-    struct kva_sink sink = {&h, fake_sample, fake_results};
+    struct kva_sink sink = {&h, fake_sample, fake_results, NULL};
     struct kva_error err = {0};
     struct fake_plan f;
     int64_t rows = 0;

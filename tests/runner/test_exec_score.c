@@ -227,7 +227,7 @@ static void labels_and_flags_are_in_the_sample(void **state)
 static void labels_that_are_no_object_are_an_error(void **state)
 {
     struct kva_exec_opts opts = {0};
-    struct kva_sink sink = {NULL, NULL, NULL};
+    struct kva_sink sink = {0};
     struct kva_error err = {0};
     struct fake_plan f;
     int64_t rows = 0;

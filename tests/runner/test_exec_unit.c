@@ -63,7 +63,7 @@ static enum kva_status run_once(struct kva_plan *plan, struct heard *h,
                                 struct kva_error *err)
 {
     struct kva_exec_opts opts = {0};
-    struct kva_sink sink = {h, on_sample, on_results};
+    struct kva_sink sink = {h, on_sample, on_results, NULL};
     int64_t rows = 0;
 
     memset(h, 0, sizeof *h);
