@@ -284,6 +284,8 @@ static struct kva_regress_row *row_of(struct kva_regress_work *w,
         .delta = NAN,
         .lo = NAN,
         .hi = NAN,
+        .now_lo = NAN,
+        .now_hi = NAN,
         .p = NAN,
         .p_adj = NAN,
         .p_better = NAN,
@@ -421,7 +423,7 @@ out:
 
 /* ---- verdicts ---- */
 
-static bool in_family(const struct kva_regress_row *row)
+static bool is_tested(const struct kva_regress_row *row)
 {
     return row->gate == KVA_REGRESS_SCORE && !isnan(row->p);
 }
@@ -432,10 +434,11 @@ static enum kva_status adjust(struct kva_regress *r, struct kva_error *err)
 
     if (!p)
         return KVA_FAIL(err, KVA_ENOMEM, "gate: out of memory");
-    r->n_comparisons = 0;
+    r->n_comparisons = r->n_unchanged = 0;
     for (int i = 0; i < r->n_row; i++) {
-        bool in = in_family(&r->row[i]);
+        bool in = is_tested(&r->row[i]) && !r->row[i].same;
 
+        r->n_unchanged += is_tested(&r->row[i]) && r->row[i].same;
         p[i] = in ? r->row[i].p : (double)NAN;
         q[i] = in ? r->row[i].p_better : (double)NAN;
         r->n_comparisons += in;
@@ -443,9 +446,9 @@ static enum kva_status adjust(struct kva_regress *r, struct kva_error *err)
     kva_stat_holm(p, (size_t)r->n_row);
     kva_stat_holm(q, (size_t)r->n_row);
     for (int i = 0; i < r->n_row; i++)
-        if (in_family(&r->row[i])) {
-            r->row[i].p_adj = p[i];
-            r->row[i].p_better_adj = q[i];
+        if (is_tested(&r->row[i])) {
+            r->row[i].p_adj = r->row[i].same ? 1 : p[i];
+            r->row[i].p_better_adj = r->row[i].same ? 1 : q[i];
             kva_regress_judge_score(r, &r->row[i]);
         }
     free(p);

@@ -51,7 +51,7 @@ static void sight(const struct kva_regress *r, struct kva_buf *out)
         if (strcmp(r->row[i].what, "task") == 0 && !isnan(r->row[i].p) &&
             (n == 0 || r->row[i].n < n))
             n = r->row[i].n;
-    if (n == 0)
+    if (n == 0 || r->n_comparisons == 0)
         return;
     mde = kva_regress_mde(n, 0.1, r->opts.alpha, r->n_comparisons);
     if (isnan(mde))
@@ -97,8 +97,10 @@ void kva_regress_text(const struct kva_regress *r, bool all, struct kva_buf *out
         for (int v = 0; v < KVA_REGRESS_VERDICTS; v++)
             kva_buf_printf(out, " %12d", r->count[g][v]);
     }
-    kva_buf_printf(out, "\n\n%d pairs of cells, %d comparisons of scores.", r->n_cells,
-                   r->n_comparisons);
+    kva_buf_printf(out,
+                   "\n\n%d pairs of cells. Scores: %d comparisons, %d more in which no "
+                   "sample differs.",
+                   r->n_cells, r->n_comparisons, r->n_unchanged);
     if (r->n_tokens)
         kva_buf_printf(out, " On the exact CPU backend %d of %d answers changed.",
                        r->n_tokens_changed, r->n_tokens);
@@ -177,10 +179,11 @@ struct json_t *kva_regress_json(const struct kva_regress *r)
             rows = NULL;
         }
     root =
-        json_pack("{s:s,s:s,s:i,s:i,s:i,s:{s:i,s:i},s:o}", "schema", "kvaudit.gate/1",
+        json_pack("{s:s,s:s,s:i,s:i,s:i,s:i,s:{s:i,s:i},s:o}", "schema", "kvaudit.gate/1",
                   "verdict", outcome_word(r), "exit", kva_regress_exit(r), "cells",
-                  r->n_cells, "comparisons", r->n_comparisons, "tokens", "compared",
-                  r->n_tokens, "changed", r->n_tokens_changed, "counts", counts_json(r));
+                  r->n_cells, "comparisons", r->n_comparisons, "unchanged",
+                  r->n_unchanged, "tokens", "compared", r->n_tokens, "changed",
+                  r->n_tokens_changed, "counts", counts_json(r));
     if (root &&
         json_object_set_new(
             root, "thresholds",

@@ -251,6 +251,7 @@ static enum kva_status test_row(struct kva_regress_work *w, struct kva_regress_r
 {
     struct kva_stratum *s = kva_arena_alloc(&w->scratch, (size_t)n, sizeof *s);
     double p, floor[MAX_REPS] = {0};
+    struct kva_interval alone;
     struct kva_boot boot;
     uint32_t seed = kva_stat_boot_seed(row->digest, row->digest, w->r->opts.seed);
     int reps = MAX_REPS;
@@ -267,6 +268,13 @@ static enum kva_status test_row(struct kva_regress_work *w, struct kva_regress_r
         same &= x[i]->same;
         reps = x[i]->n_rep < reps ? x[i]->n_rep : reps;
     }
+    alone = n == 1 && !s[0].cluster ? kva_stat_single(s[0].a, s[0].n, x[0]->binary)
+                                    : kva_stat_suite(s, (size_t)n);
+    if (alone.ok) {
+        row->now_lo = alone.lo;
+        row->now_hi = alone.hi;
+    }
+    row->same = same;
     row->delta = same ? 0 : row->now - row->base;
     row->limit =
         w->scale * (n > 1 || strcmp(row->what, "suite") == 0 ? w->r->opts.suite_drop
@@ -290,8 +298,8 @@ static enum kva_status test_row(struct kva_regress_work *w, struct kva_regress_r
         KVA_TRY(kva_stat_bootstrap(s, (size_t)n, seed, w->r->opts.replicates, false,
                                    &boot, err));
         if (boot.diff_ci.ok) {
-            row->lo = boot.diff_ci.lo;
-            row->hi = boot.diff_ci.hi;
+            row->lo = fmax(-1, boot.diff_ci.lo);
+            row->hi = fmin(1, boot.diff_ci.hi);
         }
     }
     return KVA_OK;
@@ -393,7 +401,7 @@ enum kva_status kva_regress_score(struct kva_regress_work *w, struct kva_error *
         noise(w, &x[n++]);
     }
     KVA_GO(make_groups(w, x, n, &n_group, err));
-    family = w->r->n_comparisons + n + n_group;
+    family = w->r->n_family + n + n_group;
     for (int i = 0; i < n; i++) {
         const struct scored *one = &x[i];
         struct kva_regress_row *row =
@@ -408,7 +416,7 @@ enum kva_status kva_regress_score(struct kva_regress_work *w, struct kva_error *
     }
     for (int g = 0; g < n_group; g++)
         KVA_GO(suite_row(w, x, n, g, family, err));
-    w->r->n_comparisons = family;
+    w->r->n_family = family;
 out:
     free(x);
     return rc;

@@ -8,11 +8,18 @@
 #include "runner/commands.h"
 #include "runner/select.h"
 
+/* Options of --gate. */
+struct kva_gate_args {
+    const char *gates, *non_inferiority, *cell, *pin, *junit, *figures, *bisect, *repo;
+    int exact, allow_removed, github, suggest, force;
+    struct kva_opt_list confirm, history;
+};
 struct kva_compare_args {
     const char *a, *b;  /* selectors; NULL: not given (only with --gate) */
     const char *gate;   /* FILE of --gate; NULL: none */
     const char *format; /* "text", "json", "csv", "markdown" */
     const char *match, *ties, *epsilon, *alpha, *metric, *missing; /* NULL: default */
+    struct kva_gate_args night;
 };
 
 /* Both sides, loaded. A selector without db= reads what --db (or the default) names; one

@@ -94,7 +94,8 @@ static void equal_databases_pass(void **state)
     decided(&r, a, b, &o, NULL, 0, 0);
     assert_int_equal(kva_regress_exit(&r), 0);
     assert_int_equal(r.n_cells, 6);
-    assert_int_equal(r.n_comparisons, 5); /* blind has no score to lose */
+    assert_int_equal(r.n_comparisons, 0);
+    assert_int_equal(r.n_unchanged, 5); /* blind has no score to lose */
     for (int i = 0; i < r.n_row; i++)
         assert_int_equal(r.row[i].verdict, KVA_REGRESS_PASS);
     kva_regress_release(&r);
@@ -156,16 +157,17 @@ static void all_comparisons_of_the_night_share_the_level(void **state)
     int fails = 0;
 
     (void)state;
-    for (int t = 0; t < 2; t++) { /* 5 : 0 in one task, nothing in the other */
+    for (int t = 0; t < 2; t++) { /* 5 : 0 in one task, nothing in the other: no member */
         add_cell(a, t, "snapkv+uniform", 0.5, "physical",
                  scores(50, 20, t ? 0 : 5, 0, false));
         add_cell(b, t, "snapkv+uniform", 0.5, "physical",
                  scores(50, 20, t ? 0 : 5, 0, true));
     }
     decided(&r, a, b, &o, NULL, 0, 0);
-    assert_int_equal(r.n_comparisons, 3); /* two tasks and their suite */
+    assert_int_equal(r.n_comparisons, 2); /* a task and the suite */
+    assert_int_equal(r.n_unchanged, 1);
     NEAR(find(&r, "suite")->p, 1.0 / 32, 1e-12);
-    NEAR(find(&r, "suite")->p_adj, 3.0 / 32, 1e-12);
+    NEAR(find(&r, "suite")->p_adj, 2.0 / 32, 1e-12);
     NEAR(find(&r, "suite")->delta, -0.05, 1e-12);
     for (int i = 0; i < r.n_row; i++)
         fails += r.row[i].verdict == KVA_REGRESS_FAIL;
