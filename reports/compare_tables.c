@@ -273,6 +273,11 @@ static const char *spelled(const struct kva_compare *x, int cell, int key)
     }
 }
 
+static bool is_dense(const struct kva_compare *x, int cell)
+{
+    return cell >= 0 && strcmp(x->d->cells[cell].enforce, "dense") == 0;
+}
+
 /* Keys in which some row differs from the first one. What all rows share is in the
  * caption's selectors, or is the same everywhere. A reference's own enforcement is no
  * news. */
@@ -287,6 +292,9 @@ static unsigned varying(const struct kva_compare *x, const struct kva_duels *u)
             const char *b0 =
                 u->v[i].b < 0 || u->v[0].b < 0 ? b : spelled(x, u->v[0].b, k);
 
+            if (k == 2 && (is_dense(x, u->v[i].a) || is_dense(x, u->v[0].a) ||
+                           is_dense(x, u->v[i].b) || is_dense(x, u->v[0].b)))
+                continue;
             if (a && a0 && b && b0 && (strcmp(a, a0) != 0 || strcmp(b, b0) != 0))
                 out |= 1u << k;
         }

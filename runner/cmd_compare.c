@@ -85,7 +85,8 @@ static int paths_of(const struct kva_select *s, const char **path)
     return n;
 }
 
-/* Where the words of the sides differ the cells may, too. */
+/* Where the words of the sides differ the cells may, too; but for the task: no two tasks
+ * have a sample in common. */
 static unsigned free_keys(const struct kva_select *a, const struct kva_select *b)
 {
     static const struct {
@@ -93,8 +94,6 @@ static unsigned free_keys(const struct kva_select *a, const struct kva_select *b
         unsigned bit;
     } same[] = {{KVA_SELECT_MODEL, KVA_COMPARE_MODEL},
                 {KVA_SELECT_METHOD, KVA_COMPARE_METHOD},
-                {KVA_SELECT_TASK, KVA_COMPARE_TASK},
-                {KVA_SELECT_SUITE, KVA_COMPARE_TASK},
                 {KVA_SELECT_BUDGET, KVA_COMPARE_BUDGET},
                 {KVA_SELECT_ENFORCE, KVA_COMPARE_ENFORCE},
                 {KVA_SELECT_SCHEDULE, KVA_COMPARE_SCHEDULE},

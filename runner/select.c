@@ -526,7 +526,9 @@ enum kva_status kva_select_apply(const struct kva_select *s, const struct kva_da
                 hit[k] = true;
                 holds |= 1u << s->term[k].key;
             }
-        cell[i] = (holds & s->named) == s->named;
+        cell[i] =
+            (holds & s->named) == s->named && (strcmp(d->cells[i].method, "blind") != 0 ||
+                                               names(s, KVA_SELECT_METHOD, "blind"));
         any |= cell[i];
     }
     for (int k = 0; k < s->n; k++)

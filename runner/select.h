@@ -17,6 +17,7 @@
  *                 of these runs count
  *     db          file to read; not a property of a cell
  *     others      the stored text
+ * Blind cells are selected by method=blind alone: they are no method and never ranked.
  * The parameters of a method or task keep their commas: in
  * `method=snapkv:window=32,kernel=7,task=vt` only what starts with a key begins a new
  * condition. */
