@@ -40,8 +40,8 @@ enum kva_status kva_figures_build(struct kva_report *r, const struct kva_data *d
                 s->build(r, d, c, b);
         }
         if (r->n_figure == before && s->wants)
-            kva_list_add(r, &r->absent, &r->n_absent, &r->cap_absent, "%s, %s: %s", s->no,
-                         s->what, s->wants);
+            kva_list_add(r, &r->absent, &r->n_absent, &r->cap_absent,
+                         "%s, %s: made by %s", s->no, s->what, s->wants);
     }
     if (r->nomem)
         return KVA_FAIL(err, KVA_ENOMEM, "report: figures: out of memory");

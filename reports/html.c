@@ -483,6 +483,32 @@ static void rows(const struct kva_report *r, const struct kva_tab *t, int m,
     }
 }
 
+static void note_list(const struct kva_tab *t, int from, int to, struct kva_buf *out)
+{
+    kva_buf_puts(out, "<ul class=\"notes\">");
+    for (int i = from; i < to; i++) {
+        kva_buf_puts(out, "<li>");
+        kva_report_escape(out, t->note[i]);
+        kva_buf_puts(out, "</li>");
+    }
+    kva_buf_puts(out, "</ul>\n");
+}
+
+/* The last two (how many samples, how many cells) always; many others are folded. */
+static void notes(const struct kva_tab *t, struct kva_buf *out)
+{
+    int folded = t->n_note > 5 ? t->n_note - 2 : 0;
+
+    if (t->n_note > folded)
+        note_list(t, folded, t->n_note, out);
+    if (folded) {
+        kva_buf_printf(out, "<details class=\"notes\"><summary>%d more notes</summary>\n",
+                       folded);
+        note_list(t, 0, folded, out);
+        kva_buf_puts(out, "</details>\n");
+    }
+}
+
 static void table(const struct kva_report *r, const struct kva_tab *t,
                   struct kva_buf *out)
 {
@@ -512,15 +538,7 @@ static void table(const struct kva_report *r, const struct kva_tab *t,
         kva_report_escape(out, t->caption);
         kva_buf_puts(out, ": nothing to show.</p>\n");
     }
-    if (t->n_note) {
-        kva_buf_puts(out, "<ul class=\"notes\">");
-        for (int i = 0; i < t->n_note; i++) {
-            kva_buf_puts(out, "<li>");
-            kva_report_escape(out, t->note[i]);
-            kva_buf_puts(out, "</li>");
-        }
-        kva_buf_puts(out, "</ul>\n");
-    }
+    notes(t, out);
     kva_buf_puts(out, "</section>\n");
 }
 
@@ -604,6 +622,21 @@ static enum kva_status figures(const struct kva_report *r, const char *dir,
     return KVA_OK;
 }
 
+/* Figures whose data nobody has made yet, and what makes them. */
+static void absent_figures(const struct kva_report *r, struct kva_buf *out)
+{
+    if (r->n_absent == 0)
+        return;
+    kva_buf_puts(out, "<details class=\"absent\"><summary>Figures without data</summary>"
+                      "<ul class=\"notes\">");
+    for (int i = 0; i < r->n_absent; i++) {
+        kva_buf_puts(out, "<li>");
+        kva_report_escape(out, r->absent[i]);
+        kva_buf_puts(out, "</li>");
+    }
+    kva_buf_puts(out, "</ul></details>\n");
+}
+
 static void reading(const struct kva_report *r, struct kva_buf *out)
 {
     const struct kva_tab *t = NULL;
@@ -649,6 +682,7 @@ enum kva_status kva_report_html(const struct kva_report *r, const char *figures_
         if (r->tab[i].view == KVA_VIEW_LEADERBOARD)
             table(r, &r->tab[i], out);
     KVA_TRY(figures(r, figures_dir, out, err));
+    absent_figures(r, out);
     section(r, KVA_VIEW_TASKS, "tasks", "Task by task", tasks > 4, out);
     section(r, KVA_VIEW_SURVIVAL, "survival", "What survives",
             rows_of(r, KVA_VIEW_SURVIVAL) > 40, out);
