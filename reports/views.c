@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* views.c - memory, timing and coverage tables, and the order of all others. */
 #include "reports/internal.h"
+#include "reports/timing.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -302,8 +303,10 @@ enum kva_status kva_views_build(struct kva_report *r, const struct kva_data *d,
         if (!r->board[i].single)
             memory_table(r, &r->board[i]);
     for (int i = 0; i < r->n_board; i++)
-        if (!r->board[i].single)
+        if (!r->board[i].single) {
             timing_table(r, &r->board[i]);
+            kva_timing_table(r, d, &r->board[i]);
+        }
     if (wanted(r, KVA_VIEW_SURVIVAL)) {
         for (int i = 0; i < r->n_board; i++)
             if (!r->board[i].single)
