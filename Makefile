@@ -79,6 +79,7 @@ $(B)/tasks/data.o: $(wildcard configs/data/*)
 $(B)/db/db.o: $(wildcard db/*.sql)
 $(B)/reports/html.o: $(wildcard reports/templates/*)
 $(B)/runner/registry_models.o: configs/models.json
+$(B)/reports/published.o: $(wildcard configs/published*.csv)
 # the commit is part of the program: version.o follows it
 $(B)/commit.stamp: FORCE
 	$(Q)mkdir -p $(@D) && echo '$(COMMIT) $(DIRTY)' | cmp -s - $@ || echo '$(COMMIT) $(DIRTY)' > $@

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-static void field(struct kva_buf *out, const char *s)
+void kva_csv_field(struct kva_buf *out, const char *s)
 {
     double number;
     bool guard = s[0] && strchr("=+-@\t\r", s[0]) && !kva_parse_f64(s, &number);
@@ -28,7 +28,7 @@ static void field(struct kva_buf *out, const char *s)
     kva_buf_putc(out, '"');
 }
 
-static void number(struct kva_buf *out, double v)
+void kva_csv_number(struct kva_buf *out, double v)
 {
     if (!isfinite(v))
         return;
@@ -57,21 +57,21 @@ void kva_csv_table(const struct kva_tab *t, bool with_header, struct kva_buf *ou
         header(t, out);
     for (int k = 0; k < t->n_row; k++) {
         kva_buf_printf(out, "%s,", t->id);
-        field(out, t->caption);
+        kva_csv_field(out, t->caption);
         kva_buf_printf(out, ",%s", role[t->row[k].role]);
         for (int c = 0; c < t->n_col; c++) {
             const struct kva_val *v = &t->row[k].cell[c];
 
             kva_buf_putc(out, ',');
             if (t->col[c].kind == KVA_COL_TEXT)
-                field(out, v->text ? v->text : "");
+                kva_csv_field(out, v->text ? v->text : "");
             else
-                number(out, v->v);
+                kva_csv_number(out, v->v);
             if (t->col[c].interval) {
                 kva_buf_putc(out, ',');
-                number(out, v->lo);
+                kva_csv_number(out, v->lo);
                 kva_buf_putc(out, ',');
-                number(out, v->hi);
+                kva_csv_number(out, v->hi);
             }
         }
         kva_buf_putc(out, '\n');

@@ -82,6 +82,32 @@ double kva_group_mean(const struct kva_group *g, const double *score, bool paper
     return all / parts;
 }
 
+const struct kva_group *kva_group_find(const char *name)
+{
+    for (int i = 0; i < KVA_N_GROUPS; i++)
+        if (strcmp(kva_groups[i].name, name) == 0)
+            return &kva_groups[i];
+    return NULL;
+}
+
+bool kva_group_in_domain(const char *domain, const char *task)
+{
+    static const char *const name[6] = {"single_doc_qa", "multi_doc_qa", "summarization",
+                                        "few_shot",      "synthetic",    "code"};
+
+    for (int i = 0; i < 16; i++)
+        if (strcmp(LONGBENCH[i], task) == 0)
+            return strcmp(name[DOMAIN[i]], domain) == 0;
+    return false;
+}
+
+int kva_group_samples(const struct kva_group *g, int i)
+{
+    if (g->task != LONGBENCH)
+        return 0;
+    return strcmp(g->task[i], "multifieldqa_en") == 0 ? 150 : DOMAIN[i] == 5 ? 500 : 200;
+}
+
 /* ---- which tasks of a board ---- */
 
 /* Essays of the user's in place of the carried ones make no other task. */

@@ -72,6 +72,17 @@ static bool has_view(const struct kva_report *r, int view)
     return rows_of(r, view) > 0;
 }
 
+/* What the page opens with: leaderboards, or published numbers. */
+static int first_view(const struct kva_report *r)
+{
+    return r->view == KVA_VIEW_PAPER ? KVA_VIEW_PAPER : KVA_VIEW_LEADERBOARD;
+}
+
+static const char *first_heading(const struct kva_report *r)
+{
+    return r->view == KVA_VIEW_PAPER ? "Published numbers" : "Leaderboard";
+}
+
 static void page_header(const struct kva_report *r, struct kva_buf *out)
 {
     const char *model = NULL;
@@ -104,7 +115,7 @@ static void page_header(const struct kva_report *r, struct kva_buf *out)
         "<button type=\"button\" value=\"light\" aria-pressed=\"false\">light</button>"
         "<button type=\"button\" value=\"dark\" aria-pressed=\"false\">dark</button>"
         "</div></div>\n</header>\n<nav class=\"toc\" aria-label=\"Contents\"><ul>");
-    kva_buf_puts(out, "<li><a href=\"#leaderboard\">Leaderboard</a></li>");
+    kva_buf_printf(out, "<li><a href=\"#leaderboard\">%s</a></li>", first_heading(r));
     if (r->n_figure)
         kva_buf_puts(out, "<li><a href=\"#figures\">Figures</a></li>");
     if (has_view(r, KVA_VIEW_TASKS))
@@ -642,7 +653,7 @@ static void reading(const struct kva_report *r, struct kva_buf *out)
     const struct kva_tab *t = NULL;
 
     for (int i = 0; i < r->n_tab && !t; i++)
-        if (r->tab[i].view == KVA_VIEW_LEADERBOARD)
+        if (r->tab[i].view == first_view(r))
             t = &r->tab[i];
     kva_buf_puts(out, "<h2 id=\"reading\">How to read</h2>\n<dl>");
     for (int c = 0; t && c < t->n_col; c++) {
@@ -676,10 +687,10 @@ enum kva_status kva_report_html(const struct kva_report *r, const char *figures_
     page_header(r, out);
     kva_buf_puts(out, "<main id=\"main\">\n");
     summary(r, out);
-    kva_buf_puts(out, "<h2 id=\"leaderboard\">Leaderboard</h2>\n");
+    kva_buf_printf(out, "<h2 id=\"leaderboard\">%s</h2>\n", first_heading(r));
     filters(r, out);
     for (int i = 0; i < r->n_tab; i++)
-        if (r->tab[i].view == KVA_VIEW_LEADERBOARD)
+        if (r->tab[i].view == first_view(r))
             table(r, &r->tab[i], out);
     KVA_TRY(figures(r, figures_dir, out, err));
     absent_figures(r, out);

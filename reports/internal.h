@@ -53,7 +53,8 @@ enum {
     KVA_VIEW_AUDIT = 512,
     KVA_VIEW_PAIRS = 2048, /* method against method */
     KVA_VIEW_NOISE = 1024,
-    KVA_VIEW_ABOUT = 32 /* methods and runs: under the leaderboard, in every page */
+    KVA_VIEW_PAPER = 4096, /* published beside measured, a report of its own */
+    KVA_VIEW_ABOUT = 32    /* methods and runs: under the leaderboard, in every page */
 };
 struct kva_tab {
     const char *id;      /* [a-z0-9-], unique */
@@ -333,6 +334,11 @@ enum kva_status kva_noise_of(const struct kva_data *d, const struct kva_cells *c
 enum kva_status kva_noise_table(struct kva_report *r, const struct kva_data *d,
                                 const struct kva_cells *c, struct kva_error *err);
 
+/* A report of tables that have no boards behind them (published numbers). *out may be set
+ * after a failure, too: free it. */
+enum kva_status kva_report_start(const struct kva_report_opts *opts, const char *title,
+                                 struct kva_report **out, struct kva_error *err);
+
 /* ---- tables.c and views ---- */
 enum kva_status kva_tables_build(struct kva_report *r, const struct kva_data *d,
                                  const struct kva_cells *c, struct kva_error *err);
@@ -388,6 +394,12 @@ extern const struct kva_group kva_groups[KVA_N_GROUPS];
 double kva_group_mean(const struct kva_group *g, const double *score, bool paper);
 /* Place of a task in the group, -1: it is none of its tasks. */
 int kva_group_at(const struct kva_group *g, const struct kva_data_task *t);
+const struct kva_group *kva_group_find(const char *name); /* NULL: unknown */
+/* Is the data set in LongBench's domain "single_doc_qa", ..., "code"? */
+bool kva_group_in_domain(const char *domain, const char *task);
+/* Samples of the group's task i in the published data: LongBench's sizes; 0: no fixed
+ * size. */
+int kva_group_samples(const struct kva_group *g, int i);
 void kva_group_table(struct kva_report *r, const struct kva_data *d,
                      const struct kva_cells *c, const struct kva_board *b);
 
@@ -438,6 +450,13 @@ void kva_json_string(struct kva_buf *out, const char *s); /* NULL: null */
 void kva_json_row(const struct kva_tab *t, const struct kva_row *row,
                   struct kva_buf *out);
 void kva_json_strings(const char *key, const char *const *s, int n, struct kva_buf *out);
+/* "kvaudit.table/1": one table of report.json by itself. */
+void kva_json_table(const struct kva_tab *t, struct kva_buf *out);
+void kva_json_number(struct kva_buf *out, double v);    /* NaN: null */
+void kva_csv_field(struct kva_buf *out, const char *s); /* quoted where it must be */
+void kva_csv_number(struct kva_buf *out, double v);     /* NaN: nothing */
+void kva_latex_table(const struct kva_tab *t, struct kva_buf *out);
+void kva_latex_escape(struct kva_buf *out, const char *s); /* clean UTF-8 */
 void kva_csv_table(const struct kva_tab *t, bool with_header, struct kva_buf *out);
 void kva_markdown_table(const struct kva_tab *t, struct kva_buf *out);
 

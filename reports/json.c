@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* json.c - "kvaudit.report/1": columns with their meaning, rows with unrounded values.
+/* json.c - "kvaudit.report/1" (schema/report-1.json): columns with their meaning, rows
+ * with unrounded values.
  *
  * Scores and ratios are 0..1 here; only people get them times 100. An interval column ID
  * has two more keys, ID_lo and ID_hi. Missing numbers are null. */
@@ -24,7 +25,7 @@ void kva_json_string(struct kva_buf *out, const char *s)
     kva_buf_putc(out, '"');
 }
 
-static void number(struct kva_buf *out, double v)
+void kva_json_number(struct kva_buf *out, double v)
 {
     if (!isfinite(v))
         kva_buf_puts(out, "null");
@@ -70,7 +71,7 @@ static void value(const struct kva_col *c, const struct kva_val *v, struct kva_b
     if (c->kind == KVA_COL_TEXT)
         kva_json_string(out, v->text);
     else
-        number(out, v->v);
+        kva_json_number(out, v->v);
 }
 
 void kva_json_row(const struct kva_tab *t, const struct kva_row *row, struct kva_buf *out)
@@ -85,9 +86,9 @@ void kva_json_row(const struct kva_tab *t, const struct kva_row *row, struct kva
         value(c, &row->cell[i], out);
         if (c->interval) {
             kva_buf_printf(out, ",\"%s_lo\":", c->id);
-            number(out, row->cell[i].lo);
+            kva_json_number(out, row->cell[i].lo);
             kva_buf_printf(out, ",\"%s_hi\":", c->id);
-            number(out, row->cell[i].hi);
+            kva_json_number(out, row->cell[i].hi);
         }
     }
     kva_buf_putc(out, '}');
@@ -101,6 +102,34 @@ void kva_json_strings(const char *key, const char *const *s, int n, struct kva_b
         kva_json_string(out, s[i]);
     }
     kva_buf_putc(out, ']');
+}
+
+/* A table without its braces. */
+static void members(const struct kva_tab *t, struct kva_buf *out)
+{
+    kva_buf_printf(out, "\"id\":\"%s\",\"view\":\"%s\",\"caption\":", t->id,
+                   kva_view_name(t->view));
+    kva_json_string(out, t->caption);
+    kva_buf_puts(out, ",\"model\":");
+    kva_json_string(out, t->model);
+    kva_buf_puts(out, ",\"class\":");
+    kva_json_string(out, t->klass);
+    kva_buf_puts(out, ",\n  ");
+    columns(t, out);
+    kva_buf_puts(out, ",\n  \"rows\":[");
+    for (int k = 0; k < t->n_row; k++) {
+        kva_buf_puts(out, k ? ",\n   " : "\n   ");
+        kva_json_row(t, &t->row[k], out);
+    }
+    kva_buf_puts(out, "],\n  ");
+    kva_json_strings("notes", t->note, t->n_note, out);
+}
+
+void kva_json_table(const struct kva_tab *t, struct kva_buf *out)
+{
+    kva_buf_puts(out, "{\"schema\":\"kvaudit.table/1\",");
+    members(t, out);
+    kva_buf_puts(out, "}\n");
 }
 
 enum kva_status kva_report_json(const struct kva_report *r, struct kva_buf *out,
@@ -124,7 +153,7 @@ enum kva_status kva_json_tables(const struct kva_report *r, bool all, struct kva
     kva_buf_printf(out, ",\"view\":\"%s\",\n", all ? "all" : kva_view_name(r->view));
     kva_buf_printf(out, "\"statistics\":{\"replicates\":%d,\"seed\":%llu,\"alpha\":",
                    r->opts.replicates, (unsigned long long)r->opts.seed);
-    number(out, r->opts.alpha);
+    kva_json_number(out, r->opts.alpha);
     kva_buf_puts(out, ",\"ties\":\"stat\",\"noise_floor\":0},\n");
     kva_json_strings("summary", r->summary, r->n_summary, out);
     kva_buf_puts(out, ",\n\"tables\":[");
@@ -133,25 +162,10 @@ enum kva_status kva_json_tables(const struct kva_report *r, bool all, struct kva
 
         if (!all && !kva_tab_shown(r, t))
             continue;
-        kva_buf_printf(out,
-                       "%s\n {\"id\":\"%s\",\"view\":\"%s\",\"caption\":", any ? "," : "",
-                       t->id, kva_view_name(t->view));
+        kva_buf_puts(out, any ? ",\n {" : "\n {");
         any = true;
-        kva_json_string(out, t->caption);
-        kva_buf_puts(out, ",\"model\":");
-        kva_json_string(out, t->model);
-        kva_buf_puts(out, ",\"class\":");
-        kva_json_string(out, t->klass);
-        kva_buf_puts(out, ",\n  ");
-        columns(t, out);
-        kva_buf_puts(out, ",\n  \"rows\":[");
-        for (int k = 0; k < t->n_row; k++) {
-            kva_buf_puts(out, k ? ",\n   " : "\n   ");
-            kva_json_row(t, &t->row[k], out);
-        }
-        kva_buf_puts(out, "],\n  ");
-        kva_json_strings("notes", t->note, t->n_note, out);
-        kva_buf_puts(out, "}");
+        members(t, out);
+        kva_buf_putc(out, '}');
     }
     kva_buf_puts(out, "],\n");
     kva_json_strings("footer", r->footer, r->n_footer, out);

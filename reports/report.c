@@ -156,6 +156,26 @@ out:
     return rc;
 }
 
+enum kva_status kva_report_start(const struct kva_report_opts *opts, const char *title,
+                                 struct kva_report **out, struct kva_error *err)
+{
+    struct kva_report *r = kva_calloc(1, sizeof *r);
+
+    *out = r;
+    if (!r)
+        return KVA_FAIL(err, KVA_ENOMEM, "report: out of memory");
+    kva_arena_init(&r->arena);
+    if (opts)
+        r->opts = *opts;
+    r->opts.view = NULL;
+    r->opts.one_view = false;
+    KVA_TRY(defaults(r, NULL, err));
+    r->view = KVA_VIEW_PAPER;
+    r->title = kva_report_clean(&r->arena, title);
+    r->label = r->limit = "";
+    return r->title ? KVA_OK : KVA_FAIL(err, KVA_ENOMEM, "report: out of memory");
+}
+
 void kva_report_free(struct kva_report *r)
 {
     if (!r)

@@ -32,6 +32,7 @@ struct kva_report_opts {
     int width;      /* text only; 0: 100 */
     bool one_view;  /* only what kva_report_text, _json, _csv or _markdown show of `view`
                      * is  computed: no page, no directory may be made of the report */
+    bool brief;     /* of a paper's numbers only the measured ones: for people */
     bool require_figures; /* KVA_ETOOL when gnuplot is missing */
     const char *command;  /* for the footer; no paths of the machine */
 };
@@ -51,6 +52,8 @@ enum kva_status kva_report_csv(const struct kva_report *r, struct kva_buf *out,
                                struct kva_error *err);
 enum kva_status kva_report_markdown(const struct kva_report *r, struct kva_buf *out,
                                     struct kva_error *err);
+enum kva_status kva_report_latex(const struct kva_report *r, struct kva_buf *out,
+                                 struct kva_error *err);
 /* figures_dir: where the SVGs to embed were written, NULL: none. */
 enum kva_status kva_report_html(const struct kva_report *r, const char *figures_dir,
                                 struct kva_buf *out, struct kva_error *err);
@@ -64,5 +67,44 @@ enum kva_status kva_report_figures(const struct kva_report *r, const char *dir,
  * report intact. */
 enum kva_status kva_report_write(const struct kva_report *r, const char *dir, bool force,
                                  struct kva_error *err);
+
+/* ---- flat exports: stored rows, nothing computed but means of cells ---- */
+
+/* what: "outcomes", "cells", "memory", "timing", "heads"; one JSON object a line, or CSV.
+ * Keys and order: flat.c. KVA_EINVALID for another word, KVA_EMISSING when the database
+ * holds nothing. Only `only` of the options is read. */
+enum kva_status kva_report_flat(const struct kva_data *data,
+                                const struct kva_report_opts *opts, const char *what,
+                                bool csv, struct kva_buf *out, struct kva_error *err);
+/* What viewers of lm-evaluation-harness read: per model, method and budget one directory
+ * in `dir` with results_DATE.json and samples_TASK_DATE.jsonl. A directory that is there
+ * already is an error without force; with it files of the same names are replaced. */
+enum kva_status kva_report_lme(const struct kva_data *data, struct kva_db *const *dbs,
+                               const struct kva_report_opts *opts, const char *dir,
+                               bool force, struct kva_error *err);
+
+/* ---- published beside measured ---- */
+
+/* Writes the canonical form of a method's text under a schedule; false when it has none
+ * (an unknown name, a file that is not there). Reports know no methods: who asks for the
+ * table does. */
+typedef bool (*kva_paper_canonical)(const char *method, const char *schedule,
+                                    struct kva_buf *out);
+struct kva_paper_result {
+    int n, n_match, n_off, n_na, n_missing, n_outside; /* printed numbers, by flag */
+};
+/* A report of the known tables, of one of them ("S-CK/1"), and of what the published
+ * numbers say about themselves. Data may be NULL: nothing measured. Renderers and
+ * kva_report_write take them as any other. */
+enum kva_status kva_paper_list(const struct kva_report_opts *opts, struct kva_report **r,
+                               struct kva_error *err);
+enum kva_status kva_paper_build(const struct kva_data *data,
+                                const struct kva_report_opts *opts, const char *id,
+                                kva_paper_canonical canonical,
+                                struct kva_paper_result *result, struct kva_report **r,
+                                struct kva_error *err);
+/* *n_bad: figures that were not reproduced. */
+enum kva_status kva_paper_selftest(const struct kva_report_opts *opts, int *n_bad,
+                                   struct kva_report **r, struct kva_error *err);
 
 #endif

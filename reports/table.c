@@ -39,7 +39,7 @@ const char *kva_view_name(int view)
     for (const struct kva_view *v = kva_views; v->name; v++)
         if (v->bit == view)
             return v->name;
-    return "about";
+    return view == KVA_VIEW_PAPER ? "paper" : "about";
 }
 
 void kva_view_names(const char *name[KVA_MAX_VIEWS])

@@ -104,26 +104,29 @@ static enum kva_status sync_dir(const char *dir, struct kva_error *err)
     return rc;
 }
 
+/* Each table as CSV, Markdown, LaTeX and JSON. */
 static enum kva_status put_tables(const struct kva_report *r, const char *dir,
                                   struct kva_error *err)
 {
-    for (int i = 0; i < r->n_tab; i++) {
+    static const char *const ext[] = {"csv", "md", "tex", "json"};
+
+    for (int i = 0; i < 4 * r->n_tab; i++) {
+        const struct kva_tab *t = &r->tab[i / 4];
         struct kva_buf b;
         char name[512];
         enum kva_status rc;
 
         kva_buf_init(&b, 0);
-        kva_csv_table(&r->tab[i], true, &b);
-        (void)snprintf(name, sizeof name, "%s.csv", r->tab[i].id);
+        if (i % 4 == 0)
+            kva_csv_table(t, true, &b);
+        else if (i % 4 == 1)
+            kva_markdown_table(t, &b);
+        else if (i % 4 == 2)
+            kva_latex_table(t, &b);
+        else
+            kva_json_table(t, &b);
+        (void)snprintf(name, sizeof name, "%s.%s", t->id, ext[i % 4]);
         rc = kva_buf_status(&b, err);
-        if (rc == KVA_OK)
-            rc = put(dir, name, b.data, b.len, err);
-        b.len = 0;
-        if (rc == KVA_OK) {
-            kva_markdown_table(&r->tab[i], &b);
-            (void)snprintf(name, sizeof name, "%s.md", r->tab[i].id);
-            rc = kva_buf_status(&b, err);
-        }
         if (rc == KVA_OK)
             rc = put(dir, name, b.data, b.len, err);
         kva_buf_release(&b);

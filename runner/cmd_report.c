@@ -4,6 +4,7 @@
 #include "runner/commands.h"
 
 #include "db/db.h"
+#include "methods/method.h"
 #include "reports/report.h"
 #include "runner/sample.h"
 
@@ -14,15 +15,18 @@
 #include <unistd.h>
 
 static struct {
-    const char *format, *dir, *only, *sample;
-    int force, require_figures;
+    const char *format, *dir, *only, *sample, *paper, *what;
+    int force, require_figures, strict, selftest;
 } opt;
 
 const struct kva_opt *kva_cmd_report_options(void)
 {
     static const struct kva_opt table[] = {
         {"format", 'f', KVA_OPT_STR, &opt.format, "FORMAT",
-         "text, json, csv, markdown or html to standard output (default text)", 0, 0},
+         "text, json, csv, markdown, latex or html to standard output (default text); "
+         "jsonl or csv with --what; lme with -o: files for viewers of "
+         "lm-evaluation-harness",
+         0, 0},
         {"output", 'o', KVA_OPT_STR, &opt.dir, "DIR",
          "write index.html, figures, tables and report.json into DIR", 0, 0},
         {"force", 0, KVA_OPT_FLAG, &opt.force, NULL, "replace an existing DIR", 0, 0},
@@ -32,6 +36,18 @@ const struct kva_opt *kva_cmd_report_options(void)
          "exit 6 when gnuplot is missing", 0, 0},
         {"sample", 0, KVA_OPT_STR, &opt.sample, "ID",
          "one prompt, its answers and what stayed: TASK#IDX or a digest", 0, 0},
+        {"what", 0, KVA_OPT_STR, &opt.what, "ROWS",
+         "stored rows instead of tables: outcomes, cells, memory, timing or heads (-f "
+         "jsonl, or csv)",
+         0, 0},
+        {"paper", 0, KVA_OPT_WORD, &opt.paper, "[ID]",
+         "a published table, what was measured, and the difference; without ID the list",
+         0, 0},
+        {"strict", 0, KVA_OPT_FLAG, &opt.strict, NULL,
+         "with --paper: exit 1 when a number is off or not measured", 0, 0},
+        {"selftest", 0, KVA_OPT_FLAG, &opt.selftest, NULL,
+         "with --paper: compute the printed averages again from the printed numbers", 0,
+         0},
         {0},
     };
 
@@ -65,36 +81,18 @@ static enum kva_status render(const struct kva_report *r, struct kva_buf *out,
         return kva_report_csv(r, out, err);
     if (strcmp(f, "markdown") == 0)
         return kva_report_markdown(r, out, err);
+    if (strcmp(f, "latex") == 0)
+        return kva_report_latex(r, out, err);
     return kva_report_html(r, NULL, out, err);
 }
 
-static enum kva_status emit(const struct kva_data *data, const char *view,
-                            struct kva_error *err)
+/* To standard output, into a directory, or both. */
+static enum kva_status deliver(const struct kva_report *r, struct kva_error *err)
 {
-    struct kva_report_opts o = {
-        .view = view, .only = opt.only, .require_figures = opt.require_figures != 0};
-    bool html = opt.format && strcmp(opt.format, "html") == 0;
-    struct winsize ws;
-    struct kva_report *r = NULL;
-    struct kva_buf out, command;
-    const char *nc = getenv("NO_COLOR");
-    enum kva_status rc;
+    struct kva_buf out;
+    enum kva_status rc = KVA_OK;
 
-    if (isatty(STDOUT_FILENO)) {
-        o.color = !kva_common.no_color && !(nc && nc[0]);
-        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0)
-            o.width = ws.ws_col;
-    }
     kva_buf_init(&out, 0);
-    /* for the footer: what was asked, not where the files lie */
-    kva_buf_init(&command, 0);
-    kva_buf_printf(&command, "kvaudit report %s", view);
-    if (opt.only)
-        kva_buf_printf(&command, " --only '%s'", opt.only);
-    o.command = command.data;
-    o.one_view = !opt.dir && !html;
-    KVA_GO(kva_buf_status(&command, err));
-    KVA_GO(kva_report_build(data, &o, &r, err));
     if (opt.dir) {
         KVA_GO(kva_report_write(r, opt.dir, opt.force != 0, err));
         if (!kva_common.quiet)
@@ -107,54 +105,227 @@ static enum kva_status emit(const struct kva_data *data, const char *view,
     }
 out:
     kva_buf_release(&out);
+    return rc;
+}
+
+static struct kva_report_opts basic_options(void)
+{
+    struct kva_report_opts o = {.only = opt.only,
+                                .require_figures = opt.require_figures != 0};
+    struct winsize ws;
+    const char *nc = getenv("NO_COLOR");
+
+    if (isatty(STDOUT_FILENO)) {
+        o.color = !kva_common.no_color && !(nc && nc[0]);
+        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0)
+            o.width = ws.ws_col;
+    }
+    return o;
+}
+
+static enum kva_status emit(const struct kva_data *data, const char *view,
+                            struct kva_error *err)
+{
+    struct kva_report_opts o = basic_options();
+    bool html = opt.format && strcmp(opt.format, "html") == 0;
+    struct kva_report *r = NULL;
+    struct kva_buf command;
+    enum kva_status rc;
+
+    /* for the footer: what was asked, not where the files lie */
+    kva_buf_init(&command, 0);
+    kva_buf_printf(&command, "kvaudit report %s", view);
+    if (opt.only)
+        kva_buf_printf(&command, " --only '%s'", opt.only);
+    o.view = view;
+    o.command = command.data;
+    o.one_view = !opt.dir && !html;
+    KVA_GO(kva_buf_status(&command, err));
+    KVA_GO(kva_report_build(data, &o, &r, err));
+    rc = deliver(r, err);
+out:
     kva_buf_release(&command);
     kva_report_free(r);
     return rc;
 }
 
-int kva_cmd_report(int argc, char **argv)
+/* ---- --paper ---- */
+
+static bool canonical(const char *method, const char *schedule, struct kva_buf *out)
 {
-    static const char *const formats[] = {"text",     "json", "csv",
-                                          "markdown", "html", NULL};
-    const char *views[KVA_MAX_VIEWS];
-    struct kva_error err = {0};
-    struct kva_data data;
-    struct kva_db **dbs = NULL;
-    const char *near;
-    bool loaded = false;
-    int n = 0, i;
+    struct kva_method *m = kva_calloc(1, sizeof *m);
+    struct kva_schedule s;
+    bool ok = m && kva_schedule_parse(schedule, &s, NULL) == KVA_OK &&
+              kva_method_parse(method, &s, m, NULL) == KVA_OK;
+
+    if (ok) {
+        kva_buf_puts(out, m->spec);
+        kva_method_release(m);
+    }
+    free(m);
+    return ok;
+}
+
+/* data NULL: nothing was measured. */
+static enum kva_status paper(const struct kva_data *data, struct kva_error *err)
+{
+    struct kva_report_opts o = basic_options();
+    const char *f = kva_common.json ? "json" : opt.format ? opt.format : "text";
+    struct kva_paper_result res = {0};
+    struct kva_report *r = NULL;
+    int n_bad = 0;
     enum kva_status rc;
+
+    o.brief = !opt.dir && strcmp(f, "json") != 0 && strcmp(f, "csv") != 0;
+    if (opt.selftest)
+        rc = kva_paper_selftest(&o, &n_bad, &r, err);
+    else if (!opt.paper || !opt.paper[0] || strcmp(opt.paper, "list") == 0)
+        rc = kva_paper_list(&o, &r, err);
+    else
+        rc = kva_paper_build(data, &o, opt.paper, canonical, &res, &r, err);
+    if (rc == KVA_OK)
+        rc = deliver(r, err);
+    kva_report_free(r);
+    if (rc == KVA_OK && n_bad)
+        rc = KVA_FAIL(err, KVA_ENO, "%d figures were not reproduced", n_bad);
+    if (rc == KVA_OK && opt.strict && (res.n_off || res.n_na || res.n_missing))
+        rc = KVA_FAIL(err, KVA_ENO,
+                      "%s: %d numbers are off, %d not comparable, %d not measured",
+                      opt.paper, res.n_off, res.n_na, res.n_missing);
+    return rc;
+}
+
+/* ---- --what and lme ---- */
+
+static enum kva_status flat(const struct kva_data *data, struct kva_error *err)
+{
+    struct kva_report_opts o = basic_options();
+    struct kva_buf out;
+    enum kva_status rc;
+
+    kva_buf_init(&out, (size_t)16 << 30);
+    rc = kva_report_flat(data, &o, opt.what ? opt.what : "outcomes",
+                         opt.format && strcmp(opt.format, "csv") == 0, &out, err);
+    if (rc == KVA_OK && opt.dir)
+        rc = kva_write_file(opt.dir, out.data ? out.data : "", out.len, err);
+    else if (rc == KVA_OK)
+        rc = kva_command_out(out.data ? out.data : "", out.len, err);
+    kva_buf_release(&out);
+    return rc;
+}
+
+static bool format_is(const char *name)
+{
+    return opt.format && strcmp(opt.format, name) == 0;
+}
+
+/* Options that do not go together: the exit code, 0 when all is well. */
+static int misused(int argc, char **argv)
+{
+    static const char *const formats[] = {"text", "json", "csv",   "markdown", "latex",
+                                          "html", "lme",  "jsonl", NULL};
+    bool jsonl = format_is("jsonl"), is_paper = opt.paper || opt.selftest;
+    const char *near;
+    int i = 0;
 
     if (argc > 1)
         return kva_command_usage("report", "one view at a time, not '%s'", argv[1]);
-    kva_view_names(views);
-    for (i = 0; argc && views[i] && strcmp(views[i], argv[0]) != 0; i++)
-        ;
-    if (argc && !views[i]) {
-        near = kva_nearest(argv[0], views);
-        return kva_command_usage("report", "unknown view '%s'%s%s%s", argv[0],
-                                 near ? "; did you mean '" : "", near ? near : "",
-                                 near ? "'?" : "");
-    }
-    for (i = 0; opt.format && formats[i] && strcmp(formats[i], opt.format) != 0; i++)
-        ;
+    while (opt.format && formats[i] && strcmp(formats[i], opt.format) != 0)
+        i++;
     if (opt.format && !formats[i]) {
         near = kva_nearest(opt.format, formats);
         return kva_command_usage("report", "unknown format '%s'%s%s%s", opt.format,
                                  near ? "; did you mean '" : "", near ? near : "",
                                  near ? "'?" : "");
     }
+    if (format_is("lme") && (!opt.dir || is_paper || opt.what))
+        return kva_command_usage("report", "-f lme writes a directory of files: -o DIR");
+    if (opt.what && opt.format && !jsonl && !format_is("csv"))
+        return kva_command_usage("report", "--what is written as jsonl or csv, not %s",
+                                 opt.format);
+    if (opt.what && kva_common.json)
+        return kva_command_usage("report", "--what is many objects: -f jsonl");
+    if ((opt.what || jsonl) && (is_paper || opt.sample))
+        return kva_command_usage("report", "--what shows stored rows, not %s",
+                                 is_paper ? "--paper" : "--sample");
+    if ((argc || opt.sample) && (opt.what || is_paper))
+        return kva_command_usage("report", "%s is no view",
+                                 opt.what ? "--what" : "--paper");
+    if ((opt.strict || opt.selftest) && !opt.paper)
+        return kva_command_usage("report", "--%s belongs to --paper",
+                                 opt.strict ? "strict" : "selftest");
+    if (opt.strict && (opt.selftest || !opt.paper[0]))
+        return kva_command_usage("report", "--strict wants a table: --paper ID --strict");
+    return 0;
+}
+
+static int view_misused(const char *view)
+{
+    const char *views[KVA_MAX_VIEWS], *near;
+
+    kva_view_names(views);
+    for (int i = 0; views[i]; i++)
+        if (strcmp(views[i], view) == 0)
+            return 0;
+    near = kva_nearest(view, views);
+    return kva_command_usage("report", "unknown view '%s'%s%s%s", view,
+                             near ? "; did you mean '" : "", near ? near : "",
+                             near ? "'?" : "");
+}
+
+/* A published table is worth showing without any result; a database that was named must
+ * be there. */
+static bool nothing_to_open(void)
+{
+    const char *env = getenv("KVAUDIT_DB");
+
+    if (opt.selftest || (opt.paper && !opt.paper[0]))
+        return true;
+    return opt.paper && !kva_common.db.n && !(env && env[0]) &&
+           access(kva_db_default(), F_OK) != 0;
+}
+
+static enum kva_status show(const struct kva_data *data, struct kva_db **dbs, int n,
+                            const char *view, struct kva_error *err)
+{
+    struct kva_report_opts o = basic_options();
+
+    if (opt.sample)
+        return kva_cmd_report_sample(opt.sample, dbs, n, data, err);
+    if (opt.paper)
+        return paper(data, err);
+    if (opt.what || format_is("jsonl"))
+        return flat(data, err);
+    if (format_is("lme"))
+        return kva_report_lme(data, dbs, &o, opt.dir, opt.force != 0, err);
+    return emit(data, view, err);
+}
+
+int kva_cmd_report(int argc, char **argv)
+{
+    struct kva_error err = {0};
+    struct kva_data data;
+    struct kva_db **dbs = NULL;
+    bool loaded = false;
+    int n = 0, bad = misused(argc, argv);
+    enum kva_status rc;
+
+    if (!bad && argc)
+        bad = view_misused(argv[0]);
+    if (bad)
+        return bad;
+    if (nothing_to_open()) {
+        rc = paper(NULL, &err);
+        return rc == KVA_OK ? 0 : kva_command_fail(&err);
+    }
     KVA_GO(open_all(&dbs, &n, &err));
     KVA_GO(kva_data_load(dbs, n, &data, &err));
     loaded = true;
-    if (opt.sample)
-        rc = kva_cmd_report_sample(opt.sample, dbs, n, &data, &err);
-    else
-        rc = emit(&data, argc ? argv[0] : "leaderboard", &err);
+    rc = show(&data, dbs, n, argc ? argv[0] : "leaderboard", &err);
 out:
     if (loaded)
         kva_data_release(&data);
-    for (i = 0; dbs && i <= n; i++)
+    for (int i = 0; dbs && i <= n; i++)
         if (i < (kva_common.db.n ? kva_common.db.n : 1))
             kva_db_close(dbs[i]);
     free(dbs);

@@ -86,6 +86,7 @@ static enum kva_status assign(const struct kva_opt *o, const char *value,
         *(int *)o->where = (int)v;
         return KVA_OK;
     case KVA_OPT_STR:
+    case KVA_OPT_WORD:
         *(const char **)o->where = value;
         return KVA_OK;
     case KVA_OPT_LIST: {
@@ -148,6 +149,8 @@ static enum kva_status parse_long(const struct kva_command *cmd, char **arg, int
     }
     if (eq)
         return assign(o, eq + 1, err);
+    if (o->type == KVA_OPT_WORD && (left < 1 || arg[1][0] == '-'))
+        return assign(o, "", err);
     if (left < 1)
         return KVA_FAIL(err, KVA_EINVALID, "--%s needs a value: --%s %s", o->name,
                         o->name, o->arg);

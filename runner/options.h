@@ -10,15 +10,16 @@ enum kva_opt_type {
     KVA_OPT_FLAG,
     KVA_OPT_INT,
     KVA_OPT_STR,
-    KVA_OPT_LIST /* repeatable */
+    KVA_OPT_WORD, /* STR whose value may be left out: "" then */
+    KVA_OPT_LIST  /* repeatable */
 };
 
 struct kva_opt_list {
     const char **v;
     int n;
 };
-/* `where` points at int (FLAG counts, INT), const char * (STR) or struct kva_opt_list
- * (LIST). */
+/* `where` points at int (FLAG counts, INT), const char * (STR, WORD) or struct
+ * kva_opt_list (LIST). */
 struct kva_opt {
     const char *name; /* "jobs" */
     char letter;      /* 'q' or 0 */
