@@ -135,7 +135,7 @@ static enum kva_status survey(struct build *b, struct kva_paper_result *res,
         b->two_models |= strcmp(p->model, first->model) != 0;
         b->two_lengths |= p->ctx != first->ctx;
         b->any |= !isnan(b->got[i].value);
-        if (column_of(b, p) >= 0)
+        if (column_of(b, p) >= 0 || (!b->t->wide && !kva_published_measurable(p)))
             continue;
         if (b->n_column == MAX_COLUMNS)
             return KVA_FAIL(err, KVA_EFORMAT, "%s has more than %d columns: not wide",
@@ -194,7 +194,8 @@ static struct kva_col *shape(struct build *b, bool interval)
         col[W_FIRST + i] = (struct kva_col){
             .id = twice ? kva_arena_printf(a, "%s_%s", name, p->aggregation)
                         : kva_arena_strdup(a, name),
-            .label = kva_arena_strdup(a, strncmp(name, "niah_", 5) == 0 ? name + 5 : name),
+            .label =
+                kva_arena_strdup(a, strncmp(name, "niah_", 5) == 0 ? name + 5 : name),
             .unit = points ? "" : kva_arena_strdup(a, p->unit),
             .kind = KVA_COL_REAL,
             .digits = p->digits,
@@ -392,7 +393,7 @@ static const struct kva_col NUMBER[N_COLS] = {
     {"published", "published", "", KVA_COL_REAL, 2, false, 0, false, ""},
     {"measured", "measured", "", KVA_COL_REAL, 2, true, 1, false, "with 95 % interval"},
     {"delta", "difference", "", KVA_COL_REAL, 2, true, 2, false, "measured - published"},
-    {"flag", "flag", "", KVA_COL_TEXT, 0, false, 0, false,
+    {"flag", "flag", "", KVA_COL_TEXT, 0, false, 3, false,
      "match: the published value lies in the measured interval, widened by its own "
      "sampling error"},
     {"unit", "unit", "", KVA_COL_TEXT, 0, false, 3, false, ""},

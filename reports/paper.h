@@ -56,6 +56,9 @@ enum kva_status kva_published_read(struct kva_published_set *s, struct kva_error
 enum kva_status kva_published_parse(const char *numbers, const char *tables,
                                     const char *errata, struct kva_published_set *s,
                                     struct kva_error *err);
+/* The three texts that are carried. */
+extern const char kva_published_csv[], kva_published_tables_csv[],
+    kva_published_errata_csv[];
 void kva_published_release(struct kva_published_set *s);
 /* "S-CK/1" in any case; NULL: none. */
 const struct kva_published_table *kva_published_find(const struct kva_published_set *s,
@@ -85,6 +88,11 @@ bool kva_published_same_row(const struct kva_published *a, const struct kva_publ
 /* Frees *r, which may be NULL, unless rc is KVA_OK and memory sufficed. */
 enum kva_status kva_paper_finish(struct kva_report **r, enum kva_status rc,
                                  struct kva_error *err);
+
+/* kva_paper_selftest of other numbers. */
+enum kva_status kva_paper_check(const struct kva_published_set *s,
+                                const struct kva_report_opts *opts, int *n_bad,
+                                struct kva_report **r, struct kva_error *err);
 
 /* ---- paper_match.c: what was measured beside what was printed ---- */
 enum kva_paper_flag {

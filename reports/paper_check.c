@@ -399,15 +399,13 @@ static void all_checks(struct check *c)
                      c->s->erratum[i].text);
 }
 
-enum kva_status kva_paper_selftest(const struct kva_report_opts *opts, int *n_bad,
-                                   struct kva_report **r, struct kva_error *err)
+enum kva_status kva_paper_check(const struct kva_published_set *s,
+                                const struct kva_report_opts *opts, int *n_bad,
+                                struct kva_report **r, struct kva_error *err)
 {
-    struct kva_published_set s;
-    struct check c = {.s = &s};
+    struct check c = {.s = s};
     enum kva_status rc;
 
-    *r = NULL;
-    KVA_GO(kva_published_read(&s, err));
     KVA_GO(kva_report_start(opts, "published numbers, computed again", r, err));
     c.r = *r;
     /* adding a table may move the others: both first, then pointers */
@@ -425,6 +423,19 @@ enum kva_status kva_paper_selftest(const struct kva_report_opts *opts, int *n_ba
     all_checks(&c);
     *n_bad = c.n_bad;
 out:
-    kva_published_release(&s);
     return *r ? kva_paper_finish(r, rc, err) : rc;
+}
+
+enum kva_status kva_paper_selftest(const struct kva_report_opts *opts, int *n_bad,
+                                   struct kva_report **r, struct kva_error *err)
+{
+    struct kva_published_set s;
+    enum kva_status rc;
+
+    *r = NULL;
+    rc = kva_published_read(&s, err);
+    if (rc == KVA_OK)
+        rc = kva_paper_check(&s, opts, n_bad, r, err);
+    kva_published_release(&s);
+    return rc;
 }

@@ -12,6 +12,7 @@
 #include <strings.h>
 
 __asm__(".section .rodata\n"
+        ".global kva_published_csv, kva_published_tables_csv, kva_published_errata_csv\n"
         "kva_published_csv:\n"
         ".incbin \"configs/published.csv\"\n"
         ".byte 0\n"
@@ -22,8 +23,6 @@ __asm__(".section .rodata\n"
         ".incbin \"configs/published-errata.csv\"\n"
         ".byte 0\n"
         ".previous\n");
-extern const char kva_published_csv[], kva_published_tables_csv[],
-    kva_published_errata_csv[];
 
 enum { MAX_FIELDS = 20, MAX_REFS = 1000, MAX_SAMPLES = 1000000 };
 
@@ -88,16 +87,14 @@ static enum kva_status record(struct reader *r, bool *more, struct kva_error *er
     for (int i = 0;; i++) {
         KVA_GO(field_of(r, &b, err));
         KVA_GO(kva_buf_status(&b, err));
-        if (i >= r->n)
-            break;
         r->field[i] = kva_arena_strdup(r->arena, b.data ? b.data : "");
         if (!r->field[i]) {
             rc = KVA_FAIL(err, KVA_ENOMEM, "%s: out of memory", r->file);
             goto out;
         }
+        if (i + 1 == r->n)
+            break;
         if (*r->at != ',') {
-            if (i + 1 == r->n)
-                break;
             rc = KVA_FAIL(err, KVA_EFORMAT, "%s:%d: %d fields, not %d", r->file, r->line,
                           i + 1, r->n);
             goto out;
