@@ -117,12 +117,36 @@ struct kva_attend_rows {
     float *o;     /* [nq][v_dim] */
 };
 
+/* Where memory of `alloc` lies. DEVICE: read and written by the functions of the table
+ * only. SHARED: by the host too, after `sync`. On the CPU both are ordinary memory. */
+enum kva_mem { KVA_MEM_DEVICE, KVA_MEM_SHARED };
+
+struct kva_page_ops; /* pages.h: the memory behind a store */
+
 struct kva_ops {
-    const char *backend;  /* "cpu" */
+    const char *backend;  /* "cpu", "cuda" */
     const char *numerics; /* "ref", "f32" */
     const char *isa; /* "scalar", "avx2", "avx512": what runs, never what comes out */
     int threads;
     void *impl; /* the backend's own state */
+    bool host;  /* all memory is the host's: pointers may be followed, nothing is late */
+    const struct kva_page_ops *pages;
+
+    /* ---- memory. Arrays of floats that the functions below read or write come from
+     * `alloc`; any other pointer is host memory, which a backend with its own memory
+     * copies in and out during the call (and waits). Arrays of integers are host memory.
+     * Calls take effect in their order; `sync` returns when all have. */
+    void *(*alloc)(struct kva_ops *, size_t bytes, enum kva_mem); /* NULL: no memory */
+    void (*release)(struct kva_ops *, void *p, enum kva_mem);     /* NULL allowed */
+    /* from and to any memory; a host destination is complete on return */
+    void (*copy)(struct kva_ops *, void *to, const void *from, size_t bytes);
+    /* y[j] = x[row[j]], rows of `width` floats; x and y apart. The second: y[row[j]] =
+     * x[j] */
+    void (*rows_get)(struct kva_ops *, const float *x, size_t width, const int32_t *row,
+                     int m, float *y);
+    void (*rows_put)(struct kva_ops *, const float *x, size_t width, const int32_t *row,
+                     int m, float *y);
+    void (*sync)(struct kva_ops *);
 
     /* ---- weights. `data` is out*in elements of `type`, row-major, read during the call
      * only when the backend packs; a backend may instead keep pointing at it (the file

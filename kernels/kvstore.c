@@ -9,14 +9,13 @@
  * depends on what the store held, not on how it was called. */
 #include "kernels/kvstore_impl.h"
 
-#include "kernels/cpu/convert.h"
 #include "kernels/cpu/mem.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { P = KVA_PAGE, TABLE_STEP = 8 };
+enum { P = KVA_PAGE, TABLE_STEP = 8, SLOTS = 1024 /* of one list on the stack */ };
 
 static size_t round_up(size_t n, size_t step)
 {
@@ -25,23 +24,20 @@ static size_t round_up(size_t n, size_t step)
 
 /* max(granularity, 2 MiB, a 512th of the cap rounded up to a power of two),
  * kernels.md 2.3 */
-static size_t chunk_for(size_t cap_bytes)
+static size_t chunk_for(size_t cap_bytes, size_t granule)
 {
     size_t chunk = (size_t)2 << 20;
 
     while (chunk < cap_bytes / 512)
         chunk *= 2;
-    return chunk < kva_mem_granule() ? kva_mem_granule() : chunk;
+    return chunk < granule ? granule : chunk;
 }
 
-/* A read of a freed slot must show: NaN in both element types. */
+/* A read of a freed slot must show. */
 static void poison(struct kva_kvstore *s, int32_t page, int from, int to)
 {
 #ifdef KVA_POISON
-    if (to > from) {
-        memset(k_at(s, page, from), 0xff, (size_t)(to - from) * s->k_bytes);
-        memset(v_at(s, page, from), 0xff, (size_t)(to - from) * s->v_bytes);
-    }
+    s->mem->poison(s->pages, page, from, to);
 #else
     (void)s;
     (void)page;
@@ -72,6 +68,7 @@ enum kva_status kva_kvstore_new(struct kva_ops *ops, const struct kva_kvshape *s
     if (!s)
         return KVA_FAIL(err, KVA_ENOMEM, "KV store");
     s->ops = ops;
+    s->mem = ops ? ops->pages : &kva_cpu_pages;
     s->shape = *shape;
     s->mode = mode;
     s->layout.copies = 1;
@@ -86,10 +83,10 @@ enum kva_status kva_kvstore_new(struct kva_ops *ops, const struct kva_kvshape *s
         rc = KVA_FAIL(err, KVA_EINVALID, "KV store with a cap of %zu pages", page_cap);
         goto out;
     }
-    s->chunk_bytes = chunk_for(bytes);
+    s->chunk_bytes = chunk_for(bytes, s->mem->granule(ops));
     s->reserved_bytes = round_up(bytes, s->chunk_bytes);
     s->pos_bytes = round_up(page_cap * P * sizeof *s->pos, kva_mem_granule());
-    s->base = kva_mem_reserve(s->reserved_bytes);
+    KVA_GO(s->mem->create(ops, shape, page_cap, s->reserved_bytes, &s->pages, err));
     s->pos = kva_mem_reserve(s->pos_bytes);
     s->free_ids = kva_calloc(page_cap, sizeof *s->free_ids);
     s->len = kva_calloc((size_t)s->heads, sizeof *s->len);
@@ -97,9 +94,8 @@ enum kva_status kva_kvstore_new(struct kva_ops *ops, const struct kva_kvshape *s
     s->sorted = kva_calloc((size_t)s->heads, 1);
     if (mode == KVA_KV_MASK)
         s->live = kva_calloc(page_cap, sizeof *s->live);
-    if (!s->base || !s->pos || kva_mem_commit(s->pos, s->pos_bytes) != 0 ||
-        !s->free_ids || !s->len || !s->n_live || !s->sorted ||
-        (mode == KVA_KV_MASK && !s->live)) {
+    if (!s->pos || kva_mem_commit(s->pos, s->pos_bytes) != 0 || !s->free_ids || !s->len ||
+        !s->n_live || !s->sorted || (mode == KVA_KV_MASK && !s->live)) {
         rc = KVA_FAIL(err, KVA_ENOMEM, "KV store with a cap of %zu pages", page_cap);
         goto out;
     }
@@ -117,7 +113,7 @@ void kva_kvstore_free(struct kva_kvstore *s)
 {
     if (!s)
         return;
-    kva_mem_release(s->base, s->reserved_bytes);
+    s->mem->destroy(s->pages);
     kva_mem_release(s->pos, s->pos_bytes);
     free(s->live);
     free(s->free_ids);
@@ -190,8 +186,7 @@ enum kva_status kva_kvstore_commit_pages(struct kva_kvstore *s, size_t pages,
     want = round_up(top * s->page_bytes, s->chunk_bytes);
     if (want <= s->committed_bytes)
         return KVA_OK;
-    if (kva_mem_commit(s->base + s->committed_bytes, want - s->committed_bytes) != 0)
-        return KVA_FAIL(err, KVA_ENOMEM, "KV store: %zu bytes cannot be committed", want);
+    KVA_TRY(s->mem->commit(s->pages, s->committed_bytes, want - s->committed_bytes, err));
     s->committed_bytes = want;
     return KVA_OK;
 }
@@ -251,33 +246,6 @@ size_t kva_kvstore_pages_for(const struct kva_kvstore *s, int tokens)
 
 /* ---- append ---- */
 
-/* Nothing is written unless every value is finite in the store's type. f16: 65520 is the
- * first number that rounds to infinity. */
-static float largest(const struct kva_kvstore *s)
-{
-    return s->shape.type == KVA_F16 ? 65520.0f : INFINITY;
-}
-
-static bool rows_finite(const struct kva_kvstore *s, const float *x, int stride, int dim,
-                        int tokens)
-{
-    float limit = largest(s);
-    size_t width = (size_t)s->shape.kv_heads * (size_t)dim;
-
-    for (int t = 0; t < tokens; t++)
-        if (!kva_all_below(x + (size_t)t * (size_t)stride, width, limit))
-            return false;
-    return true;
-}
-
-static void put_row(const struct kva_kvstore *s, uint8_t *to, const float *x, int dim)
-{
-    if (s->shape.type == KVA_F16)
-        kva_half_from_float(x, (size_t)dim, (uint16_t *)(void *)to);
-    else
-        memcpy(to, x, (size_t)dim * sizeof *x);
-}
-
 /* Largest position held by c, -1 when empty. */
 static int32_t last_pos(const struct kva_kvstore *s, int c)
 {
@@ -320,18 +288,15 @@ static enum kva_status check_append(const struct kva_kvstore *s, int layer,
     return KVA_OK;
 }
 
-static void append_head(struct kva_kvstore *s, int c, const float *k, int k_stride,
-                        const float *v, int v_stride, const int32_t *pos, int tokens)
+/* The books of one KV head: the backend has written the rows. */
+static void count_in(struct kva_kvstore *s, int c, const int32_t *pos, int tokens)
 {
     int n = s->len[c];
 
-    kva_kvstore_take_pages(s, c, n + tokens);
     for (int t = 0; t < tokens; t++) {
         int32_t page = page_at(s, c, n + t);
         int slot = (n + t) % P;
 
-        put_row(s, k_at(s, page, slot), k + (size_t)t * (size_t)k_stride, s->shape.dim_k);
-        put_row(s, v_at(s, page, slot), v + (size_t)t * (size_t)v_stride, s->shape.dim_v);
         s->pos[(size_t)page * P + (size_t)slot] = pos[t];
         if (s->live)
             s->live[page] |= 1u << slot;
@@ -346,6 +311,13 @@ enum kva_status kva_kvstore_append(struct kva_kvstore *s, int layer, const float
 {
     int first, heads = s->shape.kv_heads;
     size_t need = 0, most = 0, used = s->top - s->n_free;
+    struct kva_page_write w = {.k = k,
+                               .v = v,
+                               .k_stride = k_stride,
+                               .v_stride = v_stride,
+                               .heads = heads,
+                               .tokens = tokens,
+                               .pos = pos};
 
     KVA_TRY(check_append(s, layer, pos, tokens, err));
     first = layer * heads;
@@ -359,16 +331,20 @@ enum kva_status kva_kvstore_append(struct kva_kvstore *s, int layer, const float
         return KVA_FAIL(err, KVA_EBUDGET,
                         "layer %d needs %zu KV pages more, %zu of %zu are in use", layer,
                         need, used, s->page_cap);
-    if (!rows_finite(s, k, k_stride, s->shape.dim_k, tokens) ||
-        !rows_finite(s, v, v_stride, s->shape.dim_v, tokens))
+    if (!s->mem->fits(s->pages, &w))
         return KVA_FAIL(err, KVA_ENONFINITE,
                         "layer %d: a key or value is not a finite %s", layer,
                         s->shape.type == KVA_F16 ? "f16" : "f32");
     KVA_TRY(kva_kvstore_reserve_tables(s, most, false, err));
     KVA_TRY(kva_kvstore_commit_pages(s, need, err));
-    for (int h = 0; h < heads; h++)
-        append_head(s, first + h, k + (size_t)h * (size_t)s->shape.dim_k, k_stride,
-                    v + (size_t)h * (size_t)s->shape.dim_v, v_stride, pos, tokens);
+    for (int c = first; c < first + heads; c++)
+        kva_kvstore_take_pages(s, c, s->len[c] + tokens);
+    w.table = s->table + (size_t)first * (size_t)s->table_cap;
+    w.table_cap = s->table_cap;
+    w.len = s->len + first;
+    s->mem->write(s->pages, &w);
+    for (int c = first; c < first + heads; c++)
+        count_in(s, c, pos, tokens);
     kva_kvstore_note_peak(s);
     return KVA_OK;
 }
@@ -378,7 +354,10 @@ enum kva_status kva_kvstore_renumber(struct kva_kvstore *s, int layer, int head,
                                      struct kva_error *err)
 {
     int c = layer * s->shape.kv_heads + head, n = s->len[c], dim = s->shape.dim_k;
+    const int32_t *table = s->table + (size_t)c * (size_t)s->table_cap;
     const uint64_t *order = s->sorted[c] ? NULL : kva_kvstore_rank_keys(s, c);
+    struct kva_page_write w = {.k = k, .k_stride = dim, .heads = 1, .tokens = n};
+    int32_t slot[SLOTS];
 
     if (s->mode == KVA_KV_MASK)
         return KVA_FAIL(err, KVA_EINVALID,
@@ -386,15 +365,17 @@ enum kva_status kva_kvstore_renumber(struct kva_kvstore *s, int layer, int head,
     for (int i = 0; i < n; i++)
         if (pos[i] < 0 || (i > 0 && pos[i] <= pos[i - 1]))
             return KVA_FAIL(err, KVA_EINVALID, "new positions do not ascend");
-    if (!kva_all_below(k, (size_t)n * (size_t)dim, largest(s)))
+    if (!s->mem->fits(s->pages, &w))
         return KVA_FAIL(err, KVA_ENONFINITE, "layer %d: a key is not a finite %s", layer,
                         s->shape.type == KVA_F16 ? "f16" : "f32");
-    for (int i = 0; i < n; i++) {
-        int slot = order != NULL ? (int)(uint32_t)order[i] : i;
-
-        put_row(s, k_at(s, page_at(s, c, slot), slot % P), k + (size_t)i * (size_t)dim,
-                dim);
-        *pos_at(s, c, slot) = pos[i];
+    for (int i = 0, m; i < n; i += m) {
+        m = n - i < SLOTS ? n - i : SLOTS;
+        for (int j = 0; j < m; j++)
+            slot[j] = order ? (int32_t)(uint32_t)order[i + j] : i + j;
+        s->mem->write_keys(s->pages, table, slot, m, k + (size_t)i * (size_t)dim,
+                           pos + i);
+        for (int j = 0; j < m; j++)
+            *pos_at(s, c, slot[j]) = pos[i + j];
     }
     s->copied_bytes += (uint64_t)n * s->k_bytes;
     return KVA_OK;
@@ -402,20 +383,25 @@ enum kva_status kva_kvstore_renumber(struct kva_kvstore *s, int layer, int head,
 
 /* ---- trim ---- */
 
-static void move_page(struct kva_kvstore *s, int32_t from, int32_t to)
+/* Pages from[i] become pages to[i]: rows by the backend, the books here. */
+static void move_pages(struct kva_kvstore *s, const int32_t *from, const int32_t *to,
+                       size_t n)
 {
-    memcpy(s->base + (size_t)to * s->page_bytes, s->base + (size_t)from * s->page_bytes,
-           s->page_bytes);
-    memcpy(s->pos + (size_t)to * P, s->pos + (size_t)from * P, P * sizeof *s->pos);
-    if (s->live)
-        s->live[to] = s->live[from];
-    s->copied_bytes += s->page_bytes;
+    s->mem->copy(s->pages, from, to, n);
+    for (size_t i = 0; i < n; i++) {
+        memcpy(s->pos + (size_t)to[i] * P, s->pos + (size_t)from[i] * P,
+               P * sizeof *s->pos);
+        if (s->live)
+            s->live[to[i]] = s->live[from[i]];
+    }
+    s->copied_bytes += n * s->page_bytes;
 }
 
 enum kva_status kva_kvstore_trim(struct kva_kvstore *s, struct kva_error *err)
 {
     size_t used = s->top - s->n_free, keep, most = 1, n = 0, granule = kva_mem_granule();
-    size_t old_top = s->top, from;
+    size_t old_top = s->top, from, moves = 0;
+    int32_t src[SLOTS], dst[SLOTS];
 
     /* the tables first: the only step that can fail */
     for (int c = 0; c < s->heads; c++)
@@ -437,14 +423,17 @@ enum kva_status kva_kvstore_trim(struct kva_kvstore *s, struct kva_error *err)
     s->n_free = n;
     for (size_t i = 0; i < (size_t)s->heads * (size_t)s->table_cap; i++)
         if (s->table[i] >= 0 && (size_t)s->table[i] >= from) {
-            int32_t to = s->free_ids[--s->n_free];
-
-            move_page(s, s->table[i], to);
-            s->table[i] = to;
+            src[moves] = s->table[i];
+            dst[moves] = s->table[i] = s->free_ids[--s->n_free];
+            if (++moves == SLOTS) {
+                move_pages(s, src, dst, moves);
+                moves = 0;
+            }
         }
+    move_pages(s, src, dst, moves);
     if (s->top > from)
         s->top = from;
-    kva_mem_decommit(s->base + keep, s->committed_bytes - keep);
+    s->mem->decommit(s->pages, keep, s->committed_bytes - keep);
     s->committed_bytes = keep;
     from = round_up(s->top * P * sizeof *s->pos, granule);
     keep = round_up(old_top * P * sizeof *s->pos, granule);
@@ -464,7 +453,8 @@ void kva_kvstore_view(const struct kva_kvstore *s, int layer, struct kva_kv_view
     view->dim_v = s->shape.dim_v;
     view->type = s->shape.type;
     view->page_bytes = s->page_bytes;
-    view->base = s->base;
+    view->base = s->pages->base;
+    view->pages = s->pages;
     view->pos = s->pos;
     view->table = s->table + first * (size_t)s->table_cap;
     view->table_cap = s->table_cap;
@@ -567,56 +557,27 @@ bool kva_kvstore_slot_order(const struct kva_kvstore *s, int layer, int head,
     return true;
 }
 
-/* `n` rows that follow each other in one page. */
-static void get_rows(const struct kva_kvstore *s, const uint8_t *from, int n, int dim,
-                     float *out)
-{
-    size_t count = (size_t)n * (size_t)dim;
-
-    if (s->shape.type == KVA_F16)
-        kva_half_to_float((const uint16_t *)(const void *)from, count, out);
-    else
-        memcpy(out, from, count * sizeof *out);
-}
-
-static void gather_run(const struct kva_kvstore *s, int c, int slot, int n, size_t to,
-                       float *k, float *v)
-{
-    int32_t page = page_at(s, c, slot);
-
-    if (k)
-        get_rows(s, k_at(s, page, slot % P), n, s->shape.dim_k,
-                 k + to * (size_t)s->shape.dim_k);
-    if (v)
-        get_rows(s, v_at(s, page, slot % P), n, s->shape.dim_v,
-                 v + to * (size_t)s->shape.dim_v);
-}
-
 void kva_kvstore_gather(const struct kva_kvstore *s, int layer, int head, float *k,
                         float *v)
 {
-    int c = layer * s->shape.kv_heads + head, n = s->len[c];
-    size_t to = 0;
+    int c = layer * s->shape.kv_heads + head, n = s->len[c], live = s->n_live[c];
+    const int32_t *table = s->table + (size_t)c * (size_t)s->table_cap;
+    const uint64_t *keys = s->sorted[c] ? NULL : kva_kvstore_rank_keys(s, c);
+    size_t dk = (size_t)s->shape.dim_k, dv = (size_t)s->shape.dim_v;
+    int32_t slot[SLOTS];
 
-    if (!s->sorted[c]) {
-        const uint64_t *keys = kva_kvstore_rank_keys(s, c);
-
-        for (int i = 0; i < s->n_live[c]; i++)
-            gather_run(s, c, (int)(uint32_t)keys[i], 1, (size_t)i, k, v);
+    if (!keys && live == n) {
+        s->mem->read(s->pages, table, NULL, 0, n, k, v);
         return;
     }
-    for (int j = 0; j < n;) {
-        int end = j - j % P + P, run = 0;
-
-        end = end < n ? end : n;
-        while (j < end && !is_live(s, c, j))
-            j++;
-        while (j + run < end && is_live(s, c, j + run))
-            run++;
-        if (run)
-            gather_run(s, c, j, run, to, k, v);
-        to += (size_t)run;
-        j += run;
+    for (int done = 0, j = 0, m; done < live; done += m) {
+        for (m = 0; m < SLOTS && done + m < live; j++)
+            if (keys)
+                slot[m++] = (int32_t)(uint32_t)keys[j];
+            else if (is_live(s, c, j))
+                slot[m++] = j;
+        s->mem->read(s->pages, table, slot, 0, m, k ? k + (size_t)done * dk : NULL,
+                     v ? v + (size_t)done * dv : NULL);
     }
 }
 

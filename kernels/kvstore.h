@@ -54,9 +54,10 @@ struct kva_kv_view {
     int kv_heads, dim_k, dim_v;
     enum kva_type type;
     size_t page_bytes;
-    uint8_t *base;        /* page i at base + i * page_bytes */
-    const int32_t *pos;   /* slot s of page i at pos[i * KVA_PAGE + s] */
-    const int32_t *table; /* [kv_heads][table_cap] page ids in slot order */
+    uint8_t *base; /* page i at base + i * page_bytes; read by the backend */
+    const struct kva_pages *pages; /* the backend's (pages.h) */
+    const int32_t *pos;            /* slot s of page i at pos[i * KVA_PAGE + s] */
+    const int32_t *table;          /* [kv_heads][table_cap] page ids in slot order */
     int table_cap;
     const int32_t *len; /* [kv_heads] entries held (masked ones included in mask mode) */
     const uint8_t *sorted; /* [kv_heads] 1 while pos ascends with the slot */
@@ -75,7 +76,7 @@ struct kva_kv_bytes {
     uint64_t row_bytes;       /* (dim_k + dim_v) * element */
 };
 
-/* page_cap: hard limit in pages over all KV heads. */
+/* page_cap: hard limit in pages over all KV heads. ops NULL: pages in ordinary memory. */
 enum kva_status kva_kvstore_new(struct kva_ops *ops, const struct kva_kvshape *shape,
                                 size_t page_cap, enum kva_kv_mode mode,
                                 struct kva_kvstore **store, struct kva_error *err);

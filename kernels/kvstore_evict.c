@@ -68,9 +68,9 @@ static void rank_slots(const struct kva_kvstore *s, int c, int32_t *slot)
     }
 }
 
-/* Room for one KV head of work: slots by rank, chosen slots, a mark per slot. */
+/* Room for one KV head of work: slots by rank, chosen slots, holes, a mark per slot. */
 struct work {
-    int32_t *by_rank, *chosen;
+    int32_t *by_rank, *chosen, *hole;
     uint8_t *mark;
 };
 
@@ -82,11 +82,12 @@ static enum kva_status work_new(const struct kva_kvstore *s, struct work *w,
     for (int c = 0; c < s->heads; c++)
         if ((size_t)s->len[c] > most)
             most = (size_t)s->len[c];
-    w->by_rank = kva_calloc(most, 2 * sizeof *w->by_rank + 1);
+    w->by_rank = kva_calloc(most, 3 * sizeof *w->by_rank + 1);
     if (!w->by_rank)
         return KVA_FAIL(err, KVA_ENOMEM, "eviction lists of %zu entries", most);
     w->chosen = w->by_rank + most;
-    w->mark = (uint8_t *)(w->chosen + most);
+    w->hole = w->chosen + most;
+    w->mark = (uint8_t *)(w->hole + most);
     return KVA_OK;
 }
 
@@ -146,31 +147,31 @@ static enum kva_status check_lists(const struct kva_kvstore *s, const struct kva
 
 /* ---- moving ---- */
 
-/* Slots slot[0..n) of src's KV head c become slots 0..n-1 of dst's. NULL: all slots in
- * place. dst == src is allowed, see the head of the file. Runs inside a page are moved at
- * once. */
+/* Slots from[0..n) of src's KV head c become slots to[0..n) of dst's, see struct
+ * kva_page_move for what NULL means: rows by the backend, positions and mask bits here.
+ */
 static void move_slots(struct kva_kvstore *dst, const struct kva_kvstore *src, int c,
-                       const int32_t *slot, int n)
+                       const int32_t *to, const int32_t *from, int n)
 {
-    for (int i = 0, run; i < n; i += run) {
-        int from = slot ? slot[i] : i, most = P - (i % P > from % P ? i % P : from % P);
-        int32_t a = page_at(src, c, from), b = page_at(dst, c, i);
+    struct kva_page_move m = {.to_table = dst->table + (size_t)c * (size_t)dst->table_cap,
+                              .from_table =
+                                  src->table + (size_t)c * (size_t)src->table_cap,
+                              .to = to,
+                              .from = from,
+                              .n = n};
 
-        most = most < n - i ? most : n - i;
-        for (run = 1; run < most && (!slot || slot[i + run] == from + run); run++)
-            continue;
-        if (dst == src && from == i)
-            continue;
-        memmove(k_at(dst, b, i % P), k_at(src, a, from % P), (size_t)run * src->k_bytes);
-        memmove(v_at(dst, b, i % P), v_at(src, a, from % P), (size_t)run * src->v_bytes);
-        memmove(dst->pos + (size_t)b * P + i % P, src->pos + (size_t)a * P + from % P,
-                (size_t)run * sizeof *dst->pos);
-        dst->copied_bytes += (uint64_t)run * src->row_bytes;
-        for (int j = 0; dst->live && j < run; j++) {
-            uint32_t bit = src->live ? src->live[a] >> (from % P + j) & 1 : 1;
+    dst->mem->move(dst->pages, src->pages, &m, 1);
+    for (int i = 0; i < n; i++) {
+        int a = from ? from[i] : i, b = to ? to[i] : i;
+        int32_t pb = page_at(dst, c, b);
+        uint32_t bit = 1u << b % P;
 
-            dst->live[b] = (dst->live[b] & ~(1u << (i % P + j))) | bit << (i % P + j);
-        }
+        if (dst == src && a == b)
+            continue;
+        *pos_at(dst, c, b) = *pos_at(src, c, a);
+        dst->copied_bytes += src->row_bytes;
+        if (dst->live)
+            dst->live[pb] = (dst->live[pb] & ~bit) | (is_live(src, c, a) ? bit : 0);
     }
 }
 
@@ -208,7 +209,7 @@ enum kva_status kva_kvstore_keep(struct kva_kvstore *s, const struct kva_keep *k
             mask_others(s, c, rank, n, &w);
             continue;
         }
-        move_slots(s, s, c, slots_of(s, c, rank, n, &w), n);
+        move_slots(s, s, c, NULL, slots_of(s, c, rank, n, &w), n);
         kva_kvstore_truncate(s, c, n);
         s->n_live[c] = n;
     }
@@ -244,7 +245,7 @@ static void fork_head(struct kva_kvstore *d, const struct kva_kvstore *src,
         }
     }
     kva_kvstore_take_pages(d, c, n);
-    move_slots(d, src, c, slots, n);
+    move_slots(d, src, c, NULL, slots, n);
     d->len[c] = n;
     d->n_live[c] = listed;
     if (n)
@@ -296,7 +297,7 @@ out:
 static void fill_holes(struct kva_kvstore *s, int c, const int32_t *victim, int n_victims,
                        struct work *w)
 {
-    int n = s->len[c], left = n - n_victims, hole = 0;
+    int n = s->len[c], left = n - n_victims, hole = 0, moves = 0;
 
     memset(w->mark, 0, (size_t)n);
     for (int i = 0; i < n_victims; i++)
@@ -305,21 +306,18 @@ static void fill_holes(struct kva_kvstore *s, int c, const int32_t *victim, int 
         hole++;
     for (int r = n - 1; hole < left; r--) {
         int from = w->by_rank[r];
-        int32_t a, b;
 
         if (from < left || w->mark[from])
             continue;
-        a = page_at(s, c, from);
-        b = page_at(s, c, hole);
-        memcpy(k_at(s, b, hole % P), k_at(s, a, from % P), s->k_bytes);
-        memcpy(v_at(s, b, hole % P), v_at(s, a, from % P), s->v_bytes);
-        s->pos[(size_t)b * P + (size_t)(hole % P)] =
-            s->pos[(size_t)a * P + (size_t)(from % P)];
-        s->copied_bytes += s->row_bytes;
-        s->sorted[c] = 0;
+        w->chosen[moves] = from;
+        w->hole[moves++] = hole;
         do
             hole++;
         while (hole < left && !w->mark[hole]);
+    }
+    if (moves > 0) {
+        move_slots(s, s, c, w->hole, w->chosen, moves);
+        s->sorted[c] = 0;
     }
     kva_kvstore_truncate(s, c, left);
     s->n_live[c] = left;
@@ -372,7 +370,7 @@ enum kva_status kva_kvstore_rewind(struct kva_kvstore *s, int32_t pos,
                 w.chosen[left++] = j;
         if (left == n)
             continue;
-        move_slots(s, s, c, w.chosen, left);
+        move_slots(s, s, c, NULL, w.chosen, left);
         kva_kvstore_truncate(s, c, left);
         s->n_live[c] = 0;
         for (int j = 0; j < left; j++)

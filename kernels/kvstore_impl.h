@@ -11,17 +11,18 @@
 #ifndef KVA_KVSTORE_IMPL_H
 #define KVA_KVSTORE_IMPL_H
 
-#include "kernels/kvstore.h"
+#include "kernels/pages.h"
 
 struct kva_kvstore {
     struct kva_ops *ops;
+    const struct kva_page_ops *mem; /* of ops; ordinary memory without one */
     struct kva_kvshape shape;
     enum kva_kv_mode mode;
     int heads; /* layers * kv_heads; KV head c = layer * kv_heads + head */
     size_t k_bytes, v_bytes, row_bytes, page_bytes;
 
     size_t page_cap, chunk_bytes;
-    uint8_t *base;
+    struct kva_pages *pages; /* the backend's: rows of keys and values */
     size_t reserved_bytes, committed_bytes;
     int32_t *pos; /* [page_cap][P], resident as far as pages were used */
     size_t pos_bytes;
@@ -54,18 +55,6 @@ static inline int32_t page_at(const struct kva_kvstore *s, int c, int slot)
 static inline int32_t *pos_at(const struct kva_kvstore *s, int c, int slot)
 {
     return s->pos + (size_t)page_at(s, c, slot) * KVA_PAGE + slot % KVA_PAGE;
-}
-
-/* V rows begin behind all K rows of the page. */
-static inline uint8_t *k_at(const struct kva_kvstore *s, int32_t page, int slot)
-{
-    return s->base + (size_t)page * s->page_bytes + (size_t)slot * s->k_bytes;
-}
-
-static inline uint8_t *v_at(const struct kva_kvstore *s, int32_t page, int slot)
-{
-    return s->base + (size_t)page * s->page_bytes + KVA_PAGE * s->k_bytes +
-           (size_t)slot * s->v_bytes;
 }
 
 static inline bool is_live(const struct kva_kvstore *s, int c, int slot)

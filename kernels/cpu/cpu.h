@@ -140,7 +140,8 @@ struct kva_cpu {
     struct kva_cpu_pool pool;
 };
 
-/* Fill the table: kernels/cpu/f32.c, attend.c, ref.c */
+/* Fill the table: kernels/cpu/memory.c, f32.c, attend.c, ref.c */
+void kva_cpu_memory_table(struct kva_ops *ops);
 void kva_cpu_f32_table(struct kva_ops *ops);
 void kva_cpu_ref_table(struct kva_ops *ops);
 void kva_cpu_attend(struct kva_ops *ops, const struct kva_attn *a);

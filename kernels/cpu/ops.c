@@ -172,6 +172,7 @@ enum kva_status kva_ops_open(const char *backend, const char *numerics, int thre
     cpu->ops.weight_new = weight_new;
     cpu->ops.weight_free = weight_free;
     cpu->ops.weight_bytes = weight_bytes;
+    kva_cpu_memory_table(&cpu->ops);
     if (ref)
         kva_cpu_ref_table(&cpu->ops);
     else

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* memory.c - the memory functions of the table where all memory is the host's. */
+#include "kernels/cpu/cpu.h"
+#include "kernels/pages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *cpu_alloc(struct kva_ops *ops, size_t bytes, enum kva_mem where)
+{
+    (void)ops;
+    (void)where;
+    return kva_aligned(bytes);
+}
+
+static void cpu_release(struct kva_ops *ops, void *p, enum kva_mem where)
+{
+    (void)ops;
+    (void)where;
+    free(p);
+}
+
+static void cpu_copy(struct kva_ops *ops, void *to, const void *from, size_t bytes)
+{
+    (void)ops;
+    if (bytes > 0)
+        memcpy(to, from, bytes);
+}
+
+static void cpu_rows_get(struct kva_ops *ops, const float *x, size_t width,
+                         const int32_t *row, int m, float *y)
+{
+    (void)ops;
+    for (int j = 0; j < m; j++)
+        memcpy(y + (size_t)j * width, x + (size_t)row[j] * width, width * sizeof *y);
+}
+
+static void cpu_rows_put(struct kva_ops *ops, const float *x, size_t width,
+                         const int32_t *row, int m, float *y)
+{
+    (void)ops;
+    for (int j = 0; j < m; j++)
+        memcpy(y + (size_t)row[j] * width, x + (size_t)j * width, width * sizeof *y);
+}
+
+static void cpu_sync(struct kva_ops *ops)
+{
+    (void)ops;
+}
+
+void kva_cpu_memory_table(struct kva_ops *ops)
+{
+    ops->host = true;
+    ops->pages = &kva_cpu_pages;
+    ops->alloc = cpu_alloc;
+    ops->release = cpu_release;
+    ops->copy = cpu_copy;
+    ops->rows_get = cpu_rows_get;
+    ops->rows_put = cpu_rows_put;
+    ops->sync = cpu_sync;
+}

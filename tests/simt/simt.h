@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* simt.h - runs CUDA kernels on the host, thread by thread, and reports their mistakes.
+ *
+ * Test code only. A kernel is an ordinary function; each CUDA thread is a fiber with a stack
+ * of its own. The threads of a block run until they wait (barrier, warp operation), in an
+ * order the test chooses; blocks run one after another, in an order too. What holds on a
+ * device must hold in every order, bit for bit.
+ *
+ * Reported, with file and line: a lane outside its own mask, a mask that names a lane which
+ * has ended, two different warp operations or masks that meet, a shuffle from a lane outside
+ * the mask, barriers of two places that meet, a deadlock, asynchronous copies nobody waited
+ * for. Shared memory is refilled with 0xFF (NaN) for each block and has its exact size, so
+ * that the address sanitizer sees overruns; an asynchronous copy happens at its wait.
+ *
+ * Not modelled: weak memory between blocks, bank conflicts, occupancy, speed, grid-wide
+ * barriers, clusters; expf and fused operations differ in last bits from a device's. */
+#ifndef KVA_SIMT_H
+#define KVA_SIMT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <tuple>
+
+struct uint4 {
+    uint32_t x, y, z, w;
+};
+struct uint2 {
+    uint32_t x, y;
+};
+struct float2 {
+    float x, y;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c)
+    {
+    }
+};
+
+/* Orders of threads and blocks. */
+enum kva_simt_order { SIMT_FORWARD, SIMT_BACKWARD, SIMT_SHUFFLE_A, SIMT_SHUFFLE_B, SIMT_ORDERS };
+
+void kva_simt_set_order(enum kva_simt_order order);
+/* Mistakes since the last call; their texts go to standard error, the first `most` of them
+ * (default 8). */
+int kva_simt_errors(void);
+void kva_simt_quiet(bool quiet);
+/* Switches between threads since the start: what a test costs. */
+uint64_t kva_simt_switches(void);
+
+/* ---- what the shim expands to ---- */
+
+struct kva_simt_thread {
+    dim3 thread, block, block_dim, grid_dim;
+};
+extern kva_simt_thread *kva_simt_now;
+
+#define threadIdx (kva_simt_now->thread)
+#define blockIdx  (kva_simt_now->block)
+#define blockDim  (kva_simt_now->block_dim)
+#define gridDim   (kva_simt_now->grid_dim)
+
+#define KVA_KERNEL(threads)        static void
+#define KVA_DEVICE                 static inline
+#define KVA_SHARED(type, name, n)                                                        \
+    type *name = (type *)kva_simt_shared(__FILE__, __LINE__, sizeof(type) * (n))
+#define KVA_DYN_SHARED(type, name) type *name = (type *)kva_simt_dynamic()
+
+void *kva_simt_shared(const char *file, int line, size_t bytes);
+void *kva_simt_dynamic(void);
+
+typedef void (*kva_simt_body)(void *closure);
+/* Runs the grid to its end, or to a deadlock. */
+void kva_simt_run(const char *name, dim3 grid, dim3 block, size_t shared, kva_simt_body body,
+                  void *closure);
+
+/* The arguments, as the kernel's parameters, live as long as the grid runs. */
+template <typename... P> struct kva_simt_bound {
+    void (*kernel)(P...);
+    std::tuple<P...> args;
+    static void call(void *self)
+    {
+        kva_simt_bound *b = static_cast<kva_simt_bound *>(self);
+
+        std::apply(b->kernel, b->args);
+    }
+};
+template <typename... P, typename... A>
+static inline void kva_simt_launch(const char *name, dim3 grid, dim3 block, size_t shared,
+                                   void (*kernel)(P...), A... args)
+{
+    kva_simt_bound<P...> b = {kernel, std::tuple<P...>(args...)};
+
+    kva_simt_run(name, grid, block, shared, kva_simt_bound<P...>::call, &b);
+}
+/* A template with several parameters is launched through a variable: auto k = f<64, true>; */
+#define KVA_LAUNCH(k, grid, block, shared, stream, ...)                                  \
+    ((void)(stream), kva_simt_launch(#k, (grid), (block), (shared), k, ##__VA_ARGS__))
+
+/* ---- barriers and warp operations ---- */
+
+void kva_simt_barrier(const char *file, int line);
+enum kva_simt_op { SIMT_SYNC, SIMT_SHUFFLE, SIMT_BALLOT, SIMT_MMA };
+/* One lane's part of a warp operation: gives `in` (bytes), gets the `in` of every lane of
+ * the mask in all[lane][...]. */
+void kva_simt_warp(enum kva_simt_op op, unsigned mask, const void *in, size_t bytes,
+                   void *all, const char *file, int line);
+void kva_simt_bad_lane(int lane, unsigned mask, const char *file, int line);
+unsigned kva_simt_lane(void);
+
+#define __syncthreads()  kva_simt_barrier(__FILE__, __LINE__)
+#define __syncwarp(...)  kva_simt_syncwarp(__FILE__, __LINE__, ##__VA_ARGS__)
+static inline void kva_simt_syncwarp(const char *file, int line, unsigned mask = 0xffffffffu)
+{
+    kva_simt_warp(SIMT_SYNC, mask, NULL, 0, NULL, file, line);
+}
+
+template <typename T>
+static inline T kva_simt_shuffle(unsigned mask, T v, int from, bool own, const char *file, int line)
+{
+    T all[32];
+
+    kva_simt_warp(SIMT_SHUFFLE, mask, &v, sizeof v, all, file, line);
+    if (own)
+        return v;
+    if (from < 0 || from > 31 || !(mask >> from & 1)) {
+        kva_simt_bad_lane(from, mask, file, line);
+        return v;
+    }
+    return all[from];
+}
+#define __shfl_sync(mask, v, lane) kva_simt_shuffle((mask), (v), (int)(lane)&31, false, __FILE__, __LINE__)
+#define __shfl_xor_sync(mask, v, x)                                                      \
+    kva_simt_shuffle((mask), (v), (int)kva_simt_lane() ^ (int)(x), false, __FILE__, __LINE__)
+/* beyond the warp a lane keeps its own value */
+#define __shfl_down_sync(mask, v, d)                                                     \
+    kva_simt_shuffle((mask), (v), (int)kva_simt_lane() + (int)(d),                       \
+                     (int)kva_simt_lane() + (int)(d) > 31, __FILE__, __LINE__)
+#define __shfl_up_sync(mask, v, d)                                                       \
+    kva_simt_shuffle((mask), (v), (int)kva_simt_lane() - (int)(d),                       \
+                     (int)kva_simt_lane() - (int)(d) < 0, __FILE__, __LINE__)
+static inline unsigned kva_simt_ballot(unsigned mask, bool p, const char *file, int line)
+{
+    uint8_t in = p, all[32] = {0};
+    unsigned bits = 0;
+
+    kva_simt_warp(SIMT_BALLOT, mask, &in, 1, all, file, line);
+    for (int i = 0; i < 32; i++)
+        if (mask >> i & 1 && all[i])
+            bits |= 1u << i;
+    return bits;
+}
+#define __ballot_sync(mask, p) kva_simt_ballot((mask), (p) != 0, __FILE__, __LINE__)
+#define __any_sync(mask, p)    (__ballot_sync(mask, p) != 0)
+#define __all_sync(mask, p)    (__ballot_sync(mask, p) == (unsigned)(mask))
+
+template <typename T> static inline T atomicAdd(T *at, T v)
+{
+    T old = *at;
+
+    *at = (T)(old + v);
+    return old;
+}
+template <typename T> static inline T atomicMax(T *at, T v)
+{
+    T old = *at;
+
+    *at = v > old ? v : old;
+    return old;
+}
+template <typename T> static inline T atomicOr(T *at, T v)
+{
+    T old = *at;
+
+    *at = (T)(old | v);
+    return old;
+}
+template <typename T> static inline T atomicExch(T *at, T v)
+{
+    T old = *at;
+
+    *at = v;
+    return old;
+}
+
+/* ---- numbers ---- */
+
+static inline uint32_t kva_bits(float f)
+{
+    uint32_t u;
+
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+static inline float kva_bits_float(uint32_t u)
+{
+    float f;
+
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+float kva_half_float(uint16_t h);
+uint16_t kva_float_half(float f);
+static inline int __popc(unsigned x)
+{
+    return __builtin_popcount(x);
+}
+static inline int __clz(int x)
+{
+    return x ? __builtin_clz((unsigned)x) : 32;
+}
+static inline int __ffs(int x)
+{
+    return __builtin_ffs(x);
+}
+template <typename T> static inline T __ldg(const T *p)
+{
+    return *p;
+}
+
+/* ---- asynchronous copies and tensor operation ---- */
+
+void kva_async16(void *shared, const void *global);
+void kva_async_commit(void);
+void kva_simt_async_wait(int newest);
+template <int n> static inline void kva_async_wait(void)
+{
+    kva_simt_async_wait(n);
+}
+void kva_simt_mma(float d[4], const uint32_t a[4], const uint32_t b[2], const char *file, int line);
+#define kva_mma_f16(d, a, b) kva_simt_mma((d), (a), (b), __FILE__, __LINE__)
+
+#endif
