@@ -147,6 +147,9 @@ struct kva_ops {
     void (*rows_put)(struct kva_ops *, const float *x, size_t width, const int32_t *row,
                      int m, float *y);
     void (*sync)(struct kva_ops *);
+    /* The pointer under which the functions below best read n floats that will neither
+     * change nor move until the table closes (norm weights). On the CPU x itself. */
+    const float *(*constant)(struct kva_ops *, const float *x, size_t n);
 
     /* ---- weights. `data` is out*in elements of `type`, row-major, read during the call
      * only when the backend packs; a backend may instead keep pointing at it (the file
@@ -184,10 +187,12 @@ struct kva_ops {
                      float *y);
     /* x[i] += y[i] */
     void (*add)(struct kva_ops *, float *x, const float *y, size_t n);
-    /* argmax (ties: lowest id), -log softmax(logits)[target] (target < 0: skipped),
-     * finiteness */
-    void (*logits_stats)(struct kva_ops *, const float *logits, int n, int32_t target,
-                         int32_t *argmax, double *nll, bool *finite);
+    /* Of each of `rows` rows of n logits: argmax (ties: lowest id), whether all are
+     * finite, and nll[r] = -log softmax(logits)[target[r]] where target[r] >= 0. target
+     * and nll may be NULL. The results are host memory, complete on return. */
+    void (*logits_stats)(struct kva_ops *, const float *logits, int n, int rows,
+                         const int32_t *target, int32_t *argmax, double *nll,
+                         bool *finite);
 
     /* ---- scorers. Results are ragged like the input: s[off[h] + j]. */
     void (*row_norm)(struct kva_ops *, const struct kva_rows *, float *s); /* ||x||_2 */

@@ -171,7 +171,9 @@ static enum kva_status vector(struct loader *ld, const char *name, int n, const 
 
     KVA_TRY(kva_arch_tensor(ld->g, name, (uint64_t)n, 0, &t, ld->err));
     ld->used++;
-    return kva_arch_vector(ld->a, t, v, ld->err);
+    KVA_TRY(kva_arch_vector(ld->a, t, v, ld->err));
+    *v = ld->ops->constant(ld->ops, *v, (size_t)n);
+    return KVA_OK;
 }
 
 static enum kva_status matrix(struct loader *ld, const char *name, int in, int out,

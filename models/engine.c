@@ -43,6 +43,28 @@ static void *take(struct slab *s, size_t count, size_t size)
     return s->base ? s->base + at : NULL;
 }
 
+/* What the host reads and writes; the copies only where the rest is not the host's. */
+static void lay_out_books(struct kva_step_state *st, struct slab *s, size_t n,
+                          size_t chunk)
+{
+    const struct kva_arch *a = &st->m->arch;
+    const size_t f = sizeof(float), q = (size_t)a->heads * (size_t)a->head_dim,
+                 copies = st->m->ops->host ? 0 : chunk;
+
+    st->run = take(s, n, sizeof *st->run);
+    st->row_of = take(s, n, sizeof *st->row_of);
+    st->pos = take(s, n, sizeof *st->pos);
+    st->ids = take(s, n, sizeof *st->ids);
+    st->sel = take(s, chunk, sizeof *st->sel);
+    st->at = take(s, chunk, sizeof *st->at);
+    st->sel_pos = take(s, chunk, sizeof *st->sel_pos);
+    st->host_h = take(s, copies * (size_t)a->dim, f);
+    st->host_raw = take(s, copies * q, f);
+    st->host_q = take(s, copies * q, f);
+    st->host_logits = take(s, copies ? (size_t)a->vocab : 0, f);
+}
+
+/* Activations, in the backend's memory. */
 static void lay_out(struct kva_step_state *st, struct slab *s, size_t n, size_t chunk,
                     size_t logits)
 {
@@ -51,19 +73,13 @@ static void lay_out(struct kva_step_state *st, struct slab *s, size_t n, size_t 
                  kv = (size_t)a->kv_heads, hd = (size_t)a->head_dim,
                  vd = (size_t)a->v_dim;
 
-    st->run = take(s, n, sizeof *st->run);
-    st->row_of = take(s, n, sizeof *st->row_of);
-    st->pos = take(s, n, sizeof *st->pos);
-    st->ids = take(s, n, sizeof *st->ids);
     st->x = take(s, n * d, f);
     st->cs = take(s, n * hd, f);
-    st->sel = take(s, chunk, sizeof *st->sel);
-    st->sel_pos = take(s, chunk, sizeof *st->sel_pos);
     st->sel_cs = take(s, chunk * hd, f);
     st->xs = take(s, chunk * d, f);
     st->h = take(s, chunk * d, f);
     st->q = take(s, chunk * heads * hd, f);
-    st->raw = take(s, chunk * heads * hd, f);
+    st->raw = take(s, chunk * heads * (hd > vd ? hd : vd), f);
     st->k = take(s, chunk * kv * hd, f);
     st->v = take(s, chunk * kv * vd, f);
     st->att = take(s, chunk * heads * vd, f);
@@ -73,26 +89,45 @@ static void lay_out(struct kva_step_state *st, struct slab *s, size_t n, size_t 
     st->logits = take(s, logits * (size_t)a->vocab, f);
 }
 
+void kva_step_release(struct kva_step_state *st)
+{
+    if (st->slab)
+        st->m->ops->release(st->m->ops, st->slab, KVA_MEM_DEVICE);
+    free(st->books);
+    st->slab = st->books = NULL;
+    st->slab_bytes = st->books_bytes = 0;
+}
+
 static enum kva_status reserve(struct kva_step_state *st, int n, int n_logits,
                                struct kva_error *err)
 {
     size_t chunk = min_size((size_t)n, KVA_CHUNK),
            logits = min_size((size_t)n_logits, LOGIT_ROWS);
-    struct slab s = {0};
+    struct kva_ops *ops = st->m->ops;
+    struct slab s = {0}, b = {0};
 
     lay_out(st, &s, (size_t)n, chunk, logits);
-    if (s.used > st->slab_bytes) {
-        uint8_t *slab = kva_aligned(s.used);
+    lay_out_books(st, &b, (size_t)n, chunk);
+    if (s.used > st->slab_bytes || b.used > st->books_bytes) {
+        uint8_t *slab = ops->alloc(ops, s.used, KVA_MEM_DEVICE),
+                *books = kva_aligned(b.used);
 
-        if (!slab)
+        if (!slab || !books) {
+            ops->release(ops, slab, KVA_MEM_DEVICE);
+            free(books);
             return KVA_FAIL(err, KVA_ENOMEM,
                             "out of memory for the activations of %d rows", n);
-        free(st->slab);
+        }
+        kva_step_release(st);
         st->slab = slab;
         st->slab_bytes = s.used;
+        st->books = books;
+        st->books_bytes = b.used;
     }
     s = (struct slab){.base = st->slab};
     lay_out(st, &s, (size_t)n, chunk, logits);
+    b = (struct slab){.base = st->books};
+    lay_out_books(st, &b, (size_t)n, chunk);
     st->chunk = (int)chunk;
     st->chunk_logits = (int)logits;
     return KVA_OK;
@@ -253,9 +288,33 @@ static int select_rows(struct kva_step_state *st, int r0, int c, bool last,
     return m;
 }
 
+/* m rows of activations for those that read them on the host. */
+static const float *host_rows(struct kva_step_state *st, const float *x, size_t width,
+                              int m, float *copy)
+{
+    if (st->m->ops->host)
+        return x;
+    st->m->ops->copy(st->m->ops, copy, x, (size_t)m * width * sizeof *x);
+    return copy;
+}
+
+static bool any_window(const struct kva_step_state *st, int m)
+{
+    for (int i = 0, j = 0; i < st->runs; i++)
+        for (; j < m && st->sel[j] < st->run[i].row0 + st->run[i].n; j++)
+            if (in_window(&st->run[i], st->sel[j]))
+                return true;
+    return false;
+}
+
 static void push_queries(struct kva_step_state *st, int layer, int m)
 {
     const size_t width = (size_t)st->m->arch.heads * (size_t)st->m->arch.head_dim;
+    const float *q;
+
+    if (!any_window(st, m))
+        return;
+    q = host_rows(st, st->q, width, m, st->host_q);
 
     for (int i = 0, j = 0; i < st->runs; i++) {
         struct kva_step_run *run = &st->run[i];
@@ -263,14 +322,20 @@ static void push_queries(struct kva_step_state *st, int layer, int m)
         for (; j < m && st->sel[j] < run->row0 + run->n; j++)
             if (run->session->error.code == KVA_OK && in_window(run, st->sel[j]))
                 kva_session_push_query(run->session, layer, st->pos[st->sel[j]],
-                                       st->q + (size_t)j * width);
+                                       q + (size_t)j * width);
     }
 }
 
-/* Queries before (raw) and after the rotation for whoever sums over them or taps them. */
-static void collect(struct kva_step_state *st, int layer, int m)
+/* Queries before (raw) and after the rotation for whoever sums over them or taps them; h:
+ * their attention inputs. */
+static void collect(struct kva_step_state *st, int layer, int m, const float *h)
 {
-    const size_t width = (size_t)st->m->arch.heads * (size_t)st->m->arch.head_dim;
+    const size_t width = (size_t)st->m->arch.heads * (size_t)st->m->arch.head_dim,
+                 d = (size_t)st->m->arch.dim;
+    const float *raw = host_rows(st, st->raw, width, m, st->host_raw),
+                *q = host_rows(st, st->q, width, m, st->host_q);
+
+    h = host_rows(st, h, d, m, st->host_h);
 
     for (int i = 0, j = 0; i < st->runs; i++) {
         struct kva_step_run *run = &st->run[i];
@@ -281,14 +346,14 @@ static void collect(struct kva_step_state *st, int layer, int m)
             j++;
         if (j == first || run->session->error.code != KVA_OK || !collects(run->session))
             continue;
-        if (kva_session_collected(run->session, layer, st->raw + (size_t)first * width,
-                                  st->q + (size_t)first * width, st->pos + st->sel[first],
+        if (kva_session_collected(run->session, layer, raw + (size_t)first * width,
+                                  q + (size_t)first * width, st->pos + st->sel[first],
                                   j - first, &why) != KVA_OK)
             kva_session_fail(run->session, &why, run->pos0);
         else if (run->session->tap != NULL)
-            run->session->tap->rows(
-                run->session->tap->ctx, st->h + (size_t)first * (size_t)st->m->arch.dim,
-                st->q + (size_t)first * width, st->pos + st->sel[first], j - first);
+            run->session->tap->rows(run->session->tap->ctx, h + (size_t)first * d,
+                                    q + (size_t)first * width, st->pos + st->sel[first],
+                                    j - first);
     }
 }
 
@@ -309,27 +374,27 @@ static bool any_collects(const struct kva_step_state *st)
     return false;
 }
 
-/* In the last layer: keeps only the rows whose logits are wanted. Returns how many. */
-static int keep_logit_rows(struct kva_step_state *st, int m, float *rows, int row_width)
+/* In the last layer: keeps only the rows whose logits are wanted. Returns how many; *rows,
+ * of `width` floats, becomes theirs. */
+static int keep_logit_rows(struct kva_step_state *st, int m, const float **rows,
+                           size_t width)
 {
-    const size_t width = (size_t)row_width;
     int to = 0;
 
-    for (int j = 0; j < m; j++) {
-        if (!st->rows[st->row_of[st->sel[j]]].logits)
-            continue;
-        if (to != j) {
-            st->sel[to] = st->sel[j];
-            memcpy(rows + (size_t)to * width, rows + (size_t)j * width,
-                   width * sizeof *rows);
+    for (int j = 0; j < m; j++)
+        if (st->rows[st->row_of[st->sel[j]]].logits) {
+            st->at[to] = j;
+            st->sel[to++] = st->sel[j];
         }
-        to++;
+    if (to > 0 && to < m) {
+        st->m->ops->rows_get(st->m->ops, *rows, width, st->at, to, st->raw);
+        *rows = st->raw;
     }
     return to;
 }
 
-/* Attention of the m selected rows; sel_pos holds their positions. */
-static void attend(struct kva_step_state *st, int layer, int m)
+/* Attention of the m selected rows with queries q; sel_pos holds their positions. */
+static void attend(struct kva_step_state *st, int layer, const float *q, int m)
 {
     const struct kva_arch *a = &st->m->arch;
     const int qw = a->heads * a->head_dim, ow = a->heads * a->v_dim;
@@ -338,7 +403,7 @@ static void attend(struct kva_step_state *st, int layer, int m)
         struct kva_session *s = st->run[i].session;
         struct kva_kv_view view;
         struct kva_attn attn = {.kv = &view,
-                                .q = st->q + (size_t)j * (size_t)qw,
+                                .q = q + (size_t)j * (size_t)qw,
                                 .pos = st->sel_pos + j,
                                 .heads = a->heads,
                                 .q_stride = qw,
@@ -351,8 +416,9 @@ static void attend(struct kva_step_state *st, int layer, int m)
         if (attn.rows == 0)
             continue;
         if (s->error.code !=
-            KVA_OK) { /* its entries are gone; whatever comes out is not read */
-            memset(attn.out, 0, (size_t)attn.rows * (size_t)ow * sizeof *attn.out);
+            KVA_OK) { /* its entries are gone; what comes out is not read */
+            if (st->m->ops->host)
+                memset(attn.out, 0, (size_t)attn.rows * (size_t)ow * sizeof *attn.out);
             continue;
         }
         kva_kvstore_view(s->store, layer, &view);
@@ -369,7 +435,7 @@ static void norm_rows(struct kva_step_state *st, const float *x, const float *w,
     if (w)
         st->m->ops->rmsnorm(st->m->ops, x, w, a->eps, rows, a->dim, st->h);
     else
-        memcpy(st->h, x, (size_t)rows * (size_t)a->dim * sizeof *x);
+        st->m->ops->copy(st->m->ops, st->h, x, (size_t)rows * (size_t)a->dim * sizeof *x);
 }
 
 /* x += (o, normed when the layer has a norm on the branch) */
@@ -404,6 +470,7 @@ static void layer_chunk(struct kva_step_state *st, int layer, int r0, int c)
     const bool last = layer == a->layers - 1;
     const size_t d = (size_t)a->dim, rot = (size_t)l->n_rot;
     float *x = st->x + (size_t)r0 * d, *cs = st->cs + (size_t)r0 * rot;
+    const float *h = st->h, *q = st->q, *att = st->att;
     bool sums, whole;
     int m;
 
@@ -416,45 +483,43 @@ static void layer_chunk(struct kva_step_state *st, int layer, int r0, int c)
     m = select_rows(st, r0, c, last, true);
     if (!m)
         return;
-    if (m < c) { /* the selected rows move up; sel[j] - r0 >= j */
-        for (int j = 0; j < m; j++) {
-            size_t from = (size_t)(st->sel[j] - r0);
-
-            memmove(st->h + (size_t)j * d, st->h + from * d, d * sizeof *st->h);
-            memcpy(st->sel_cs + (size_t)j * rot, cs + from * rot, rot * sizeof *cs);
-        }
+    if (m < c) {
+        for (int j = 0; j < m; j++)
+            st->at[j] = st->sel[j] - r0;
+        ops->rows_get(ops, st->h, d, st->at, m, st->xs);
+        ops->rows_get(ops, st->cs, rot, st->sel, m, st->sel_cs);
+        h = st->xs;
         cs = st->sel_cs;
     }
-    ops->matmul(ops, l->q, st->h, m, st->q, qw);
+    ops->matmul(ops, l->q, h, m, st->q, qw);
     sums = any_collects(st);
     if (sums)
-        memcpy(st->raw, st->q, (size_t)m * (size_t)qw * sizeof *st->q);
+        ops->copy(ops, st->raw, st->q, (size_t)m * (size_t)qw * sizeof *st->q);
     ops->rope(ops, st->q, qw, m, a->heads, a->head_dim, cs, half);
     push_queries(st, layer, m);
     if (sums)
-        collect(st, layer, m);
+        collect(st, layer, m, h);
     whole = last && any_sums(st);
     if (last && !whole)
-        m = keep_logit_rows(st, m, st->q, qw);
+        m = keep_logit_rows(st, m, &q, (size_t)qw);
     if (!m)
         return;
     for (int j = 0; j < m; j++)
         st->sel_pos[j] = st->pos[st->sel[j]];
-    attend(st, layer, m);
+    attend(st, layer, q, m);
     if (whole)
-        m = keep_logit_rows(st, m, st->att, a->heads * a->v_dim);
+        m = keep_logit_rows(st, m, &att, (size_t)a->heads * (size_t)a->v_dim);
     if (!m)
         return;
     if (m < c) {
-        for (int j = 0; j < m; j++)
-            memcpy(st->xs + (size_t)j * d, st->x + (size_t)st->sel[j] * d, d * sizeof *x);
+        ops->rows_get(ops, st->x, d, st->sel, m, st->xs);
         x = st->xs;
     }
-    ops->matmul(ops, l->o, st->att, m, st->o, a->dim);
+    ops->matmul(ops, l->o, att, m, st->o, a->dim);
     add_branch(st, x, l->post_attn_norm, m);
     ffn(st, l, x, m);
-    for (int j = 0; m < c && j < m; j++)
-        memcpy(st->x + (size_t)st->sel[j] * d, st->xs + (size_t)j * d, d * sizeof *x);
+    if (m < c)
+        ops->rows_put(ops, st->xs, d, st->sel, m, st->x);
 }
 
 /* Rows of failed sessions leave; the others close up. */
@@ -472,8 +537,9 @@ static void remove_failed(struct kva_step_state *st)
             continue;
         }
         if (run.row0 != live) {
-            memmove(st->x + (size_t)live * d, st->x + (size_t)run.row0 * d,
-                    n * d * sizeof *st->x);
+            for (size_t r = 0; r < n; r++) /* row by row: the ranges may overlap */
+                st->m->ops->copy(st->m->ops, st->x + ((size_t)live + r) * d,
+                                 st->x + ((size_t)run.row0 + r) * d, d * sizeof *st->x);
             memmove(st->pos + live, st->pos + run.row0, n * sizeof *st->pos);
             memmove(st->row_of + live, st->row_of + run.row0, n * sizeof *st->row_of);
             run.row0 = live;
@@ -519,14 +585,12 @@ static bool forbids(const struct kva_row *row, int32_t id)
     return false;
 }
 
-/* The largest logit the row may take, the lower id when equal; an argmax that is allowed
- * stays as it is, and so does one beside which everything is forbidden. */
+/* The largest logit the row may take, the lower id when equal; an argmax beside which
+ * everything is forbidden stays. */
 static void heed_forbidden(struct kva_row *row, const float *logits, int vocab)
 {
     int32_t best = -1;
 
-    if (!row->finite || !forbids(row, row->argmax))
-        return;
     for (int32_t i = 0; i < vocab; i++)
         if ((best < 0 || logits[i] > logits[best]) && !forbids(row, i))
             best = i;
@@ -534,27 +598,33 @@ static void heed_forbidden(struct kva_row *row, const float *logits, int vocab)
         row->argmax = best;
 }
 
-/* Logits of the m rows in sel; raw_of[j] >= 0 says where row j's logits go. */
+/* Logits of the m rows in sel; rank[j] says where row j's logits go. */
 static void head_rows(struct kva_step_state *st, int m, const int *rank, float *raw)
 {
     const struct kva_arch *a = &st->m->arch;
     struct kva_ops *ops = st->m->ops;
-    const size_t d = (size_t)a->dim, v = (size_t)a->vocab;
+    const size_t v = (size_t)a->vocab;
+    int32_t target[LOGIT_ROWS], argmax[LOGIT_ROWS];
+    double nll[LOGIT_ROWS] = {0};
+    bool finite[LOGIT_ROWS];
 
-    for (int j = 0; j < m; j++)
-        memcpy(st->xs + (size_t)j * d, st->x + (size_t)st->sel[j] * d, d * sizeof *st->x);
+    ops->rows_get(ops, st->x, (size_t)a->dim, st->sel, m, st->xs);
     norm_rows(st, st->xs, a->out_norm, m);
     ops->matmul(ops, a->lm_head, st->h, m, st->logits, a->vocab);
+    for (int j = 0; j < m; j++)
+        target[j] = st->rows[st->row_of[st->sel[j]]].target;
+    ops->logits_stats(ops, st->logits, a->vocab, m, target, argmax, nll, finite);
     for (int j = 0; j < m; j++) {
         struct kva_row *row = &st->rows[st->row_of[st->sel[j]]];
         const float *logits = st->logits + (size_t)j * v;
 
-        ops->logits_stats(ops, logits, a->vocab, row->target, &row->argmax, &row->nll,
-                          &row->finite);
-        if (row->n_forbid > 0)
-            heed_forbidden(row, logits, a->vocab);
+        row->argmax = argmax[j];
+        row->nll = nll[j];
+        row->finite = finite[j];
+        if (row->finite && forbids(row, row->argmax))
+            heed_forbidden(row, host_rows(st, logits, v, 1, st->host_logits), a->vocab);
         if (raw)
-            memcpy(raw + (size_t)rank[j] * v, logits, v * sizeof *raw);
+            ops->copy(ops, raw + (size_t)rank[j] * v, logits, v * sizeof *raw);
     }
 }
 

@@ -44,7 +44,8 @@ void kva_model_close(struct kva_model *m)
     kva_lend_release(m);
     if (m->ops)
         kva_arch_release(&m->arch, m->ops);
-    free(m->step.slab);
+    m->step.m = m;
+    kva_step_release(&m->step);
     kva_tokenizer_free(m->tok);
     kva_gguf_close(m->gguf);
     kva_buf_release(&m->file);
@@ -316,5 +317,5 @@ enum kva_status kva_model_sha256(struct kva_model *m, uint8_t out[32],
 
 uint64_t kva_model_scratch_bytes(const struct kva_model *m)
 {
-    return m->step.slab_bytes;
+    return m->step.slab_bytes + m->step.books_bytes;
 }

@@ -18,9 +18,9 @@ struct kva_step_run {
     int32_t pos0; /* position of the first row */
 };
 
-/* Activations are row-major. x holds the residual stream of every live row; the other
- * buffers hold one chunk of rows, so that a step over a whole prompt needs no more than
- * its hidden states. */
+/* Activations are row-major and lie in the backend's memory. x holds the residual stream
+ * of every live row; the other buffers hold one chunk of rows, so that a step over a
+ * whole prompt needs no more than its hidden states. */
 struct kva_step_state {
     struct kva_model *m;
     bool active;
@@ -34,15 +34,18 @@ struct kva_step_state {
     float *x;           /* [live][dim] */
     float *cs;          /* [live][n_rot] cos, sin pairs of cs_for */
     const struct kva_layer *cs_for;
-    int *sel;         /* [chunk] rows that go on behind the append */
+    int32_t *sel;     /* [chunk] rows that go on behind the append */
+    int32_t *at;      /* [chunk] a list of rows of one call */
     int32_t *sel_pos; /* [chunk] */
     float *sel_cs;    /* [chunk][head_dim] */
-    float
-        *raw; /* [chunk][heads * head_dim] queries before the rotation, for collectors */
+    /* [chunk][heads * max(head_dim, v_dim)] queries before the rotation, for collectors;
+     * then what is kept of the rows whose logits are wanted */
+    float *raw;
     float *xs, *h, *q, *k, *v, *att, *o, *gate, *up; /* [chunk][width] */
     float *logits;                                   /* [chunk_logits][vocab] */
-    uint8_t *slab;                                   /* all of the above */
-    size_t slab_bytes;
+    float *host_h, *host_raw, *host_q, *host_logits; /* copies; unused when ops->host */
+    uint8_t *slab, *books; /* activations; what the host reads and writes */
+    size_t slab_bytes, books_bytes;
 };
 
 struct kva_model {
@@ -91,6 +94,7 @@ struct kva_session {
     struct kva_error error;
 };
 
+void kva_step_release(struct kva_step_state *st); /* its memory */
 /* A GGUF file in memory, which the model takes over on success. */
 enum kva_status kva_model_from_bytes(struct kva_buf *file, const char *name,
                                      const struct kva_model_opts *opts,

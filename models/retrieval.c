@@ -276,7 +276,7 @@ enum kva_status kva_retrieval_arch(const struct kva_retrieval *r, double theta,
     a->ctx_train = 131072;
     a->eps = 1e-5f;
     a->score_scale = 0.125f;
-    a->out_norm = r->out_norm;
+    a->out_norm = ops->constant(ops, r->out_norm, DIM);
     a->layer = kva_arena_alloc(&a->arena, KVA_RETRIEVAL_LAYERS, sizeof *a->layer);
     if (!a->layer)
         return KVA_FAIL(err, KVA_ENOMEM, "out of memory for builtin:retrieval");
@@ -300,7 +300,7 @@ enum kva_status kva_retrieval_arch(const struct kva_retrieval *r, double theta,
         l->n_rot = HD;
         l->inv_freq = inv;
         l->mscale = 1.0f;
-        l->attn_norm = l->ffn_norm = w->norm;
+        l->attn_norm = l->ffn_norm = ops->constant(ops, w->norm, DIM);
         for (size_t j = 0; j < sizeof m / sizeof m[0]; j++)
             KVA_TRY(ops->weight_new(ops, KVA_F32, m[j].data, m[j].out, m[j].in, NULL,
                                     m[j].to, err));

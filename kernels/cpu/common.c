@@ -51,14 +51,13 @@ void kva_cpu_rope(struct kva_ops *ops, float *x, int stride, int rows, int heads
 }
 
 /* A NaN orders as -inf (ruling R16), the lowest id wins a tie, -log softmax in double. */
-void kva_cpu_logits_stats(struct kva_ops *ops, const float *logits, int n, int32_t target,
-                          int32_t *argmax, double *nll, bool *finite)
+static void row_stats(const float *logits, int n, int32_t target, int32_t *argmax,
+                      double *nll, bool *finite)
 {
     int best = 0;
     float top = -INFINITY, bad = 0.0f;
     double sum = 0;
 
-    (void)ops;
     for (int i = 0; i < n; i++) {
         bad += logits[i] * 0.0f; /* NaN as soon as one is not finite */
         if (logits[i] > top) {
@@ -66,15 +65,23 @@ void kva_cpu_logits_stats(struct kva_ops *ops, const float *logits, int n, int32
             best = i;
         }
     }
-    if (argmax)
-        *argmax = best;
-    if (finite)
-        *finite = bad == 0.0f;
-    if (!nll || target < 0)
+    *argmax = best;
+    *finite = bad == 0.0f;
+    if (target < 0)
         return;
     for (int i = 0; i < n; i++)
         sum += exp((double)logits[i] - (double)top);
     *nll = log(sum) - ((double)logits[target] - (double)top);
+}
+
+void kva_cpu_logits_stats(struct kva_ops *ops, const float *logits, int n, int rows,
+                          const int32_t *target, int32_t *argmax, double *nll,
+                          bool *finite)
+{
+    (void)ops;
+    for (int r = 0; r < rows; r++)
+        row_stats(logits + (size_t)r * (size_t)n, n, target && nll ? target[r] : -1,
+                  &argmax[r], nll ? &nll[r] : NULL, &finite[r]);
 }
 
 /* ---- moments ---- */

@@ -48,6 +48,13 @@ static void cpu_sync(struct kva_ops *ops)
     (void)ops;
 }
 
+static const float *cpu_constant(struct kva_ops *ops, const float *x, size_t n)
+{
+    (void)ops;
+    (void)n;
+    return x;
+}
+
 void kva_cpu_memory_table(struct kva_ops *ops)
 {
     ops->host = true;
@@ -58,4 +65,5 @@ void kva_cpu_memory_table(struct kva_ops *ops)
     ops->rows_get = cpu_rows_get;
     ops->rows_put = cpu_rows_put;
     ops->sync = cpu_sync;
+    ops->constant = cpu_constant;
 }

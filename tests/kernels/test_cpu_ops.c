@@ -248,24 +248,24 @@ static void logits_are_summed_up(void **state)
     bool finite = false;
 
     (void)state;
-    ops->logits_stats(ops, l, 5, 0, &arg, &nll, &finite);
+    ops->logits_stats(ops, l, 5, 1, (int32_t[]){0}, &arg, &nll, &finite);
     assert_int_equal(arg, 1); /* the lower of two equal ids */
     assert_true(finite);
     assert_true(fabs(nll - (lse - 1.0)) < 1e-14);
     nll = -1;
-    ops->logits_stats(ops, l, 5, -1, &arg, &nll, &finite);
+    ops->logits_stats(ops, l, 5, 1, (int32_t[]){-1}, &arg, &nll, &finite);
     assert_true(nll == -1);
     l[1] = NAN; /* orders as -inf */
-    ops->logits_stats(ops, l, 5, -1, &arg, &nll, &finite);
+    ops->logits_stats(ops, l, 5, 1, (int32_t[]){-1}, &arg, &nll, &finite);
     assert_int_equal(arg, 3);
     assert_false(finite);
     l[1] = -INFINITY;
-    ops->logits_stats(ops, l, 5, -1, &arg, &nll, &finite);
+    ops->logits_stats(ops, l, 5, 1, (int32_t[]){-1}, &arg, &nll, &finite);
     assert_int_equal(arg, 3);
     assert_false(finite);
     for (int i = 0; i < 5; i++)
         l[i] = 3e38f; /* large, finite: no sum may overflow */
-    ops->logits_stats(ops, l, 5, 2, &arg, &nll, &finite);
+    ops->logits_stats(ops, l, 5, 1, (int32_t[]){2}, &arg, &nll, &finite);
     assert_true(finite);
     assert_int_equal(arg, 0);
     assert_true(fabs(nll - log(5.0)) < 1e-12);
