@@ -131,6 +131,9 @@ struct kva_ops {
     void *impl; /* the backend's own state */
     bool host;  /* all memory is the host's: pointers may be followed, nothing is late */
     const struct kva_page_ops *pages;
+    /* Set by who feeds rows: true while a context is read. Which product a backend uses may
+     * depend on it, never on the number of rows (ruling R7). */
+    bool context;
 
     /* ---- memory. Arrays of floats that the functions below read or write come from
      * `alloc`; any other pointer is host memory, which a backend with its own memory
@@ -181,7 +184,8 @@ struct kva_ops {
      * one add. */
     void (*rope)(struct kva_ops *, float *x, int stride, int rows, int heads, int dim,
                  const float *cos_sin, int half);
-    void (*attend)(struct kva_ops *, const struct kva_attn *);
+    /* n sessions' rows; what one of them gets does not depend on the others */
+    void (*attend)(struct kva_ops *, const struct kva_attn *, int n);
     /* y[i] = silu(gate[i]) * up[i]; y == gate allowed */
     void (*silu_mul)(struct kva_ops *, const float *gate, const float *up, size_t n,
                      float *y);

@@ -52,6 +52,8 @@ static void lay_out_books(struct kva_step_state *st, struct slab *s, size_t n,
                  copies = st->m->ops->host ? 0 : chunk;
 
     st->run = take(s, n, sizeof *st->run);
+    st->attn = take(s, chunk, sizeof *st->attn);
+    st->view = take(s, chunk, sizeof *st->view);
     st->row_of = take(s, n, sizeof *st->row_of);
     st->pos = take(s, n, sizeof *st->pos);
     st->ids = take(s, n, sizeof *st->ids);
@@ -374,8 +376,8 @@ static bool any_collects(const struct kva_step_state *st)
     return false;
 }
 
-/* In the last layer: keeps only the rows whose logits are wanted. Returns how many; *rows,
- * of `width` floats, becomes theirs. */
+/* In the last layer: keeps only the rows whose logits are wanted. Returns how many;
+ * *rows, of `width` floats, becomes theirs. */
 static int keep_logit_rows(struct kva_step_state *st, int m, const float **rows,
                            size_t width)
 {
@@ -398,11 +400,11 @@ static void attend(struct kva_step_state *st, int layer, const float *q, int m)
 {
     const struct kva_arch *a = &st->m->arch;
     const int qw = a->heads * a->head_dim, ow = a->heads * a->v_dim;
+    int n = 0;
 
     for (int i = 0, j = 0; i < st->runs && j < m; i++) {
         struct kva_session *s = st->run[i].session;
-        struct kva_kv_view view;
-        struct kva_attn attn = {.kv = &view,
+        struct kva_attn attn = {.kv = &st->view[n],
                                 .q = q + (size_t)j * (size_t)qw,
                                 .pos = st->sel_pos + j,
                                 .heads = a->heads,
@@ -421,11 +423,14 @@ static void attend(struct kva_step_state *st, int layer, const float *q, int m)
                 memset(attn.out, 0, (size_t)attn.rows * (size_t)ow * sizeof *attn.out);
             continue;
         }
-        kva_kvstore_view(s->store, layer, &view);
+        kva_kvstore_view(s->store, layer, &st->view[n]);
         attn.n_sums = kva_session_sums_begin(s, layer, &attn.sums);
-        st->m->ops->attend(st->m->ops, &attn);
-        kva_session_sums_end(s, layer);
+        st->attn[n++] = attn;
     }
+    st->m->ops->attend(st->m->ops, st->attn, n);
+    for (int i = 0; i < st->runs; i++)
+        if (st->run[i].session->error.code == KVA_OK)
+            kva_session_sums_end(st->run[i].session, layer);
 }
 
 static void norm_rows(struct kva_step_state *st, const float *x, const float *w, int rows)
@@ -722,6 +727,7 @@ enum kva_status kva_prefill(struct kva_model *m, struct kva_session *s,
     rows = kva_calloc(min_size((size_t)chunk, n > 0 ? (size_t)n : 1), sizeof *rows);
     if (!rows)
         return KVA_FAIL(err, KVA_ENOMEM, "out of memory for %d rows", chunk);
+    m->ops->context = true;
     for (int at = 0; at < n; at += chunk) {
         int c = n - at < chunk ? n - at : chunk;
         bool end = at + c == n;
@@ -742,6 +748,7 @@ enum kva_status kva_prefill(struct kva_model *m, struct kva_session *s,
             *last = rows[c - 1];
     }
 out:
+    m->ops->context = false;
     free(rows);
     return rc;
 }

@@ -34,10 +34,12 @@ struct kva_step_state {
     float *x;           /* [live][dim] */
     float *cs;          /* [live][n_rot] cos, sin pairs of cs_for */
     const struct kva_layer *cs_for;
-    int32_t *sel;     /* [chunk] rows that go on behind the append */
-    int32_t *at;      /* [chunk] a list of rows of one call */
-    int32_t *sel_pos; /* [chunk] */
-    float *sel_cs;    /* [chunk][head_dim] */
+    int32_t *sel;          /* [chunk] rows that go on behind the append */
+    int32_t *at;           /* [chunk] a list of rows of one call */
+    int32_t *sel_pos;      /* [chunk] */
+    struct kva_attn *attn; /* [chunk] one a session with rows in the call */
+    struct kva_kv_view *view;
+    float *sel_cs; /* [chunk][head_dim] */
     /* [chunk][heads * max(head_dim, v_dim)] queries before the rotation, for collectors;
      * then what is kept of the rows whose logits are wanted */
     float *raw;

@@ -147,6 +147,7 @@ static enum kva_status run_layers(struct kva_unit_run *u, struct kva_session *s,
     enum kva_status rc;
 
     KVA_TRY(kva_step_begin(u->model, rows, in->n, &st, err));
+    kva_model_ops(u->model)->context = true;
     for (int l = 0; l < u->info->layers; l++) {
         const struct kva_error *why = kva_session_error(s);
 
@@ -164,6 +165,7 @@ static enum kva_status run_layers(struct kva_unit_run *u, struct kva_session *s,
     }
     KVA_GO(kva_step_end(st, NULL, err));
     st = NULL;
+    kva_model_ops(u->model)->context = false;
     *u->rows += in->n;
     out->scratch = own.scratch;
     if (kva_session_error(s)->code != KVA_OK)
@@ -171,6 +173,7 @@ static enum kva_status run_layers(struct kva_unit_run *u, struct kva_session *s,
                         kva_session_error(s)->text);
     return kva_kvstore_trim(kva_session_store(s), err);
 out:
+    kva_model_ops(u->model)->context = false;
     kva_step_cancel(st);
     return rc;
 }

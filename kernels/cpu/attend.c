@@ -344,7 +344,7 @@ static void attend_head(void *ctx, int head, void *scratch)
         attend_units(t, head, first, all - first < chunk ? all - first : chunk, scratch);
 }
 
-void kva_cpu_attend(struct kva_ops *ops, const struct kva_attn *a)
+static void attend_one(struct kva_ops *ops, const struct kva_attn *a)
 {
     struct kva_cpu *cpu = ops->impl;
     const struct kva_kv_view *kv = a->kv;
@@ -373,6 +373,12 @@ void kva_cpu_attend(struct kva_ops *ops, const struct kva_attn *a)
     }
     t.chunks = (units + t.chunk - 1) / t.chunk;
     kva_cpu_pool_run(&cpu->pool, kv->kv_heads * t.chunks, alone, attend_item, &t);
+}
+
+void kva_cpu_attend(struct kva_ops *ops, const struct kva_attn *a, int n)
+{
+    for (int i = 0; i < n; i++)
+        attend_one(ops, &a[i]);
 }
 
 /* ---- mean attention of a window

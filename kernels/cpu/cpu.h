@@ -144,7 +144,7 @@ struct kva_cpu {
 void kva_cpu_memory_table(struct kva_ops *ops);
 void kva_cpu_f32_table(struct kva_ops *ops);
 void kva_cpu_ref_table(struct kva_ops *ops);
-void kva_cpu_attend(struct kva_ops *ops, const struct kva_attn *a);
+void kva_cpu_attend(struct kva_ops *ops, const struct kva_attn *a, int n);
 void kva_cpu_window_mean(struct kva_ops *ops, const float *q, const int32_t *q_pos,
                          int nq, int heads, const struct kva_rows *k,
                          const int32_t *k_pos, float scale, float *m,

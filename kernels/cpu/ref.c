@@ -276,7 +276,7 @@ static void add_weights(const struct attend *t, double *w)
         a->sums[k * heads + t->head][0] = NAN;
 }
 
-static void attend(struct kva_ops *ops, const struct kva_attn *a)
+static void attend_one(struct kva_ops *ops, const struct kva_attn *a)
 {
     const struct kva_kv_view *kv = a->kv;
     struct attend t = {.a = a, .group = a->heads / kv->kv_heads};
@@ -305,6 +305,12 @@ static void attend(struct kva_ops *ops, const struct kva_attn *a)
     }
     free(order);
     free(w);
+}
+
+static void attend(struct kva_ops *ops, const struct kva_attn *a, int n)
+{
+    for (int i = 0; i < n; i++)
+        attend_one(ops, &a[i]);
 }
 
 /* ---- scorers

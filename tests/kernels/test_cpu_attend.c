@@ -164,7 +164,7 @@ static float *attend_with(struct call *t, const char *numerics, const char *isa,
     float *out = calloc(t->out_n, sizeof *out);
 
     t->a.out = out;
-    ops->attend(ops, &t->a);
+    ops->attend(ops, &t->a, 1);
     t->a.out = t->out;
     kva_ops_close(ops);
     return out;
@@ -291,7 +291,7 @@ static void a_row_alone_equals_the_row_inside_a_call(void **state)
             int rows = counts[n];
 
             call_make(&t, &r, &s, rows, 100, 1);
-            ops->attend(ops, &t.a);
+            ops->attend(ops, &t.a, 1);
             for (int row = 0; row < rows; row++) {
                 float one[9 * 64];
                 struct kva_attn a = t.a;
@@ -300,7 +300,7 @@ static void a_row_alone_equals_the_row_inside_a_call(void **state)
                 a.pos = t.pos + row;
                 a.rows = 1;
                 a.out = one;
-                ops->attend(ops, &a);
+                ops->attend(ops, &a, 1);
                 assert_true(same_bits(one, t.out + (size_t)row * a.out_stride, 9 * 64));
             }
             call_free(&t);
@@ -324,7 +324,7 @@ static void later_entries_change_no_bit_of_an_earlier_row(void **state)
             call_make(&t, &r, &s, 1, at, 1);
             all = attend_with(&t, numerics[n], NULL, 1);
             t.c.len[0] = at + 1;
-            ops->attend(ops, &t.a);
+            ops->attend(ops, &t.a, 1);
             assert_true(same_bits(all, t.out, 3 * 64));
             free(all);
             call_free(&t);
@@ -355,10 +355,10 @@ static void values_that_a_row_cannot_see_may_be_anything(void **state)
                 cache_set(&t.c, true, 0, 11, d, NAN);
                 cache_set(&t.c, false, 0, 11, d, INFINITY);
             }
-        ops->attend(ops, &t.a); /* rows 20..49 */
+        ops->attend(ops, &t.a, 1); /* rows 20..49 */
         assert_true(same_bits(clean, t.out, t.out_n));
         t.pos[29] = 50; /* and this one sees it */
-        ops->attend(ops, &t.a);
+        ops->attend(ops, &t.a, 1);
         assert_true(same_bits(clean, t.out, (size_t)29 * t.a.out_stride));
         assert_true(isnan(t.out[29 * t.a.out_stride]));
         free(clean);
@@ -466,7 +466,7 @@ static float *sums_with(struct call *t, const char *numerics, const char *isa,
         t->a.pos = all.pos + first;
         t->a.rows = all.rows - first < cut ? all.rows - first : cut;
         t->a.out = out + (size_t)first * (size_t)all.out_stride;
-        ops->attend(ops, &t->a);
+        ops->attend(ops, &t->a, 1);
     }
     t->a = all;
     kva_ops_close(ops);
@@ -622,7 +622,7 @@ static void ref_gives_the_same_bits_masked_unsorted_or_compact(void **state)
         struct kva_ops *ops = open_ops("ref", NULL, 1);
 
         kva_alloc_fail_at(1); /* no memory for the order: searched instead */
-        ops->attend(ops, &t.a);
+        ops->attend(ops, &t.a, 1);
         kva_alloc_fail_at(0);
         assert_true(same_bits(masked, t.out, t.out_n));
         kva_ops_close(ops);
