@@ -48,7 +48,7 @@ lib = $(B)/lib$(1).a
 LIBS := $(foreach m,runner reports db tasks models metrics methods kernels kva,$(call lib,$(m)))
 
 .PHONY: all test golden bench lint format check install coverage dist clean help deps fuzz \
-  quickstart fetch smoke
+  quickstart fetch smoke simulate
 all: $(O)/kvaudit
 
 $(O)/kvaudit: $(B)/kvaudit
@@ -163,6 +163,15 @@ PEERS ?= 0
 bench: $(O)/kvaudit $(BENCHES)
 	$(Q)B=$(B) KVAUDIT=$(O)/kvaudit PEERS=$(PEERS) tests/bench/run.sh
 
+# ---- simulations: committed tables that say what intervals and gates do on known data -----------
+SIMS := $(patsubst %.c,$(B)/%,$(wildcard tests/sim/*.c))
+$(B)/tests/sim/%: tests/sim/%.c $(LIBS) $(wildcard tests/sim/*.h)
+	$(call say,SIM,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -Wno-missing-prototypes -o $@ $< $(LIBS) $(PKG_LIBS)
+simulate: $(SIMS)
+	$(Q)$(B)/tests/sim/nights > $(B)/nights.md && mv $(B)/nights.md reports/nights.md
+
 # ---- the two commands --------------------------------------------------------------------------
 deps:
 	$(Q).ci/deps.sh
@@ -205,6 +214,7 @@ help:
 	@echo "make bench         speed and memory table; PEERS=1 measures the peers beside it"
 	@echo "make lint, format  include direction, symbols, banned calls, formatting; rewrite"
 	@echo "make check         lint, test, fast tests under sanitizers"
+	@echo "make simulate      rewrite the tables of simulated intervals and nights"
 	@echo "make fuzz          stored and random inputs, FUZZ_SECONDS=60 each; SAN=address,undefined"
 	@echo "make install       PREFIX, DESTDIR: program, manual page, completion, configs"
 	@echo "make coverage, dist, clean"

@@ -42,7 +42,9 @@ static bool match_text(const char *key, const char *pattern, const struct sx *x,
         return kva_sx_glob(pattern, x->s->models[c->model].id);
     if (strcmp(key, "method") == 0)
         return kva_sx_glob(pattern, method_name(x, c)) ||
-               (c->method >= 0 && kva_sx_glob(pattern, x->methods[c->method].text));
+               (c->method >= 0 && kva_sx_glob(pattern, x->methods[c->method].text)) ||
+               (c->method >= 0 && x->methods[c->method].spec[c->schedule] &&
+                kva_sx_glob(pattern, x->methods[c->method].spec[c->schedule]));
     if (strcmp(key, "task") == 0)
         return kva_sx_task_match(pattern, x->s->tasks[c->task].id);
     if (strcmp(key, "ctx") == 0) {
