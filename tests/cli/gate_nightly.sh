@@ -18,6 +18,7 @@ run_suite base base 0
 sqlite3 "$T/base.db" "PRAGMA journal_mode=DELETE; UPDATE env SET git_commit='1111111111111111'" >/dev/null
 LOST="UPDATE outcome SET score = 0, gen_sha256 = randomblob(32) WHERE cell_id IN (SELECT cell_id FROM cell WHERE slug LIKE '%/keydiff/%keys=2%')"
 sqlite3 "$T/base.db" "UPDATE outcome SET score = 1 WHERE status = 'ok'"
+ONE="(SELECT min(outcome_id) FROM outcome JOIN cell USING(cell_id) WHERE slug LIKE '%/keydiff/%')"
 slug=$(sql base "SELECT slug FROM cell WHERE slug LIKE '%/keydiff/%keys=2%'")
 
 # ---- baselines
@@ -50,12 +51,12 @@ else
   skip junit_is_xml "no xmllint"
 fi
 file
-night bytes "UPDATE memory SET kv_meta_bytes = kv_meta_bytes + 1 WHERE outcome_id = (SELECT min(outcome_id) FROM memory)"
+night bytes "UPDATE memory SET kv_meta_bytes = kv_meta_bytes + 1 WHERE outcome_id = $ONE"
 check one_byte_fails 1 gate --db "$T/bytes.db"
 has memory_gate "$T/out" "cache bytes grew in 1 of 20 samples"
 check not_when_only_scores_are_asked 0 gate --db "$T/bytes.db" --gates score
 check a_wrong_gate_is_usage 2 gate --db "$T/bytes.db" --gates speed
-night tokens "UPDATE outcome SET gen_sha256 = randomblob(32) WHERE outcome_id = 1"
+night tokens "UPDATE outcome SET gen_sha256 = randomblob(32) WHERE outcome_id = $ONE"
 check other_tokens_warn 0 gate --db "$T/tokens.db"
 has other_tokens_are_told "$T/out" "the tokens of 1 of 20 answers changed"
 check other_tokens_fail_with_exact 1 gate --db "$T/tokens.db" --exact
