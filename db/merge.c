@@ -636,7 +636,12 @@ enum kva_status kva_db_merge(struct kva_db *db, const char *path,
     enum kva_status rc;
 
     memset(m, 0, sizeof *m);
-    KVA_TRY(kva_db_exec(db, "PRAGMA temp_store=MEMORY", err));
+    /* the inputs are still there should the power fail: what counts is the checkpoint at
+     * the end */
+    KVA_TRY(kva_db_exec(db,
+                        "PRAGMA temp_store=MEMORY; PRAGMA synchronous=NORMAL;"
+                        "PRAGMA cache_size=-65536; PRAGMA wal_autocheckpoint=16384; PRAGMA foreign_keys=OFF",
+                        err));
     KVA_TRY(attach(db, path, err));
     rc = kva_db_enter(db, err);
     if (rc == KVA_OK)
