@@ -210,6 +210,11 @@ enum kva_status kva_db_rescore(struct kva_db *, int64_t task_id, const char *met
                                int version, bool binary, const struct kva_db_rescored *r,
                                int n, struct kva_error *err);
 
+/* The same for a metric beside the task's own: score rows alone. */
+enum kva_status kva_db_put_scores(struct kva_db *, const char *metric, int version,
+                                  const struct kva_db_rescored *r, int n,
+                                  struct kva_error *err);
+
 /* ---- merging (3.8) ---- */
 enum kva_db_on_conflict {
     KVA_DB_CONFLICT_ERROR, /* nothing of this input is stored but merge_conflict rows */

@@ -640,7 +640,8 @@ enum kva_status kva_db_merge(struct kva_db *db, const char *path,
      * the end */
     KVA_TRY(kva_db_exec(db,
                         "PRAGMA temp_store=MEMORY; PRAGMA synchronous=NORMAL;"
-                        "PRAGMA cache_size=-65536; PRAGMA wal_autocheckpoint=16384; PRAGMA foreign_keys=OFF",
+                        "PRAGMA cache_size=-65536; PRAGMA wal_autocheckpoint=16384; "
+                        "PRAGMA foreign_keys=OFF",
                         err));
     KVA_TRY(attach(db, path, err));
     rc = kva_db_enter(db, err);

@@ -95,7 +95,7 @@ static enum kva_status same_metric(struct kva_db *db, const struct kva_db_task *
             rc = KVA_FAIL(
                 err, KVA_ECONFLICT,
                 "%s: task %s/%s was scored with %s version %d, this program has %s "
-                "version %d: rescore the file first (run --rescore)",
+                "version %d: bring the file up to date with `kvaudit run --rescore`",
                 db->path, t->suite, t->name, metric, sqlite3_column_int(st, 2), t->metric,
                 t->metric_version);
     }
@@ -290,6 +290,25 @@ enum kva_status kva_db_put_unit_time(struct kva_db *db, int64_t run_id, int64_t 
 
 /* ---- rescoring ---- */
 
+static enum kva_status put_score(struct kva_db *db, const char *metric, int version,
+                                 const struct kva_db_rescored *r, struct kva_error *err)
+{
+    return KVA_DB_RUN(db, KVA_DB_SCORE, NULL, NULL, err, INT(r->outcome_id), TEXT(metric),
+                      INT(version), kva_db_real(r->value), TEXT(r->extracted));
+}
+
+enum kva_status kva_db_put_scores(struct kva_db *db, const char *metric, int version,
+                                  const struct kva_db_rescored *r, int n,
+                                  struct kva_error *err)
+{
+    enum kva_status rc = KVA_OK;
+
+    KVA_TRY(kva_db_enter(db, err));
+    for (int i = 0; i < n && rc == KVA_OK; i++)
+        rc = put_score(db, metric, version, &r[i], err);
+    return kva_db_leave(db, rc, err);
+}
+
 enum kva_status kva_db_rescore(struct kva_db *db, int64_t task_id, const char *metric,
                                int version, bool binary, const struct kva_db_rescored *r,
                                int n, struct kva_error *err)
@@ -307,9 +326,7 @@ enum kva_status kva_db_rescore(struct kva_db *db, int64_t task_id, const char *m
                           db->path, (long long)r[i].outcome_id);
             goto out;
         }
-        KVA_GO(KVA_DB_RUN(db, KVA_DB_SCORE, NULL, NULL, err, INT(r[i].outcome_id),
-                          TEXT(metric), INT(version), kva_db_real(r[i].value),
-                          TEXT(r[i].extracted)));
+        KVA_GO(put_score(db, metric, version, &r[i], err));
     }
 out:
     return kva_db_leave(db, rc, err);

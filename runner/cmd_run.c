@@ -10,15 +10,16 @@
 
 #include "runner/commands.h"
 #include "runner/data_args.h"
+#include "runner/rescore.h"
 #include "runner/slurm.h"
 #include "runner/sweep.h"
 
 static struct {
     int dry_run, keep_going, limit, jobs, threads, wave, chunk, trace_kept, prompts,
-        slurm;
+        slurm, rescore;
     struct kva_opt_list only, set, data;
-    const char *progress, *label, *shard, *balance, *db_dir;
-} opt;
+    const char *progress, *label, *shard, *balance, *db_dir, *metric, *journal;
+} opt = {.journal = "wal"};
 
 const struct kva_opt *kva_cmd_run_options(void)
 {
@@ -45,6 +46,14 @@ const struct kva_opt *kva_cmd_run_options(void)
         {"db-dir", 0, KVA_OPT_STR, &opt.db_dir, "DIR",
          "with --slurm: where databases, scripts and logs go (default ./kvaudit-shards)",
          0, 0},
+        {"rescore", 0, KVA_OPT_FLAG, &opt.rescore, NULL,
+         "score the stored answers again, without SUITE or model; with --dry-run: say "
+         "what would change",
+         0, 0},
+        {"metric", 0, KVA_OPT_STR, &opt.metric, "NAME", "with --rescore: only this one",
+         0, 0},
+        {"journal", 0, KVA_OPT_STR, &opt.journal, "wal|delete",
+         "delete: for one process alone on a network file system", 0, 0},
         {"jobs", 'j', KVA_OPT_INT, &opt.jobs, "N",
          "worker processes (default $KVAUDIT_JOBS, else one a core)", 1, 64},
         {"threads", 0, KVA_OPT_INT, &opt.threads, "N",
@@ -107,6 +116,11 @@ static enum kva_status read_shard(struct kva_suite *s, struct kva_error *err)
     return kva_balance_parse(opt.balance, &s->shard.balance, err);
 }
 
+static enum kva_db_mode write_mode(void)
+{
+    return strcmp(opt.journal, "delete") == 0 ? KVA_DB_WRITE_DELETE : KVA_DB_WRITE;
+}
+
 static int dry_run(struct kva_plan *plan, struct kva_db *db)
 {
     struct kva_error err = {0};
@@ -157,6 +171,33 @@ out:
     return code;
 }
 
+static int rescore(int argc)
+{
+    struct kva_rescore_opts o = {.metric = opt.metric,
+                                 .dry_run = opt.dry_run != 0,
+                                 .json = kva_common.json != 0,
+                                 .quiet = kva_common.quiet != 0};
+    enum kva_db_mode mode = write_mode();
+    struct kva_error err = {0};
+    struct kva_db *db = NULL;
+    enum kva_status rc;
+
+    if (argc > 0)
+        return kva_command_usage("run",
+                                 "--rescore takes no suite: it scores every answer "
+                                 "of --db again");
+    kva_command_signals();
+    if (access(kva_db_default(), F_OK) != 0)
+        rc = KVA_FAIL(&err, KVA_EIO, "cannot open %s: %s", kva_db_default(),
+                      strerror(errno));
+    else
+        rc = kva_db_open(kva_db_default(), o.dry_run ? KVA_DB_READ : mode, &db, &err);
+    if (rc == KVA_OK)
+        rc = kva_rescore(db, &o, &err);
+    kva_db_close(db);
+    return rc == KVA_OK ? 0 : kva_command_fail(&err);
+}
+
 int kva_cmd_run(int argc, char **argv)
 {
     struct kva_suite suite = {0};
@@ -186,6 +227,12 @@ int kva_cmd_run(int argc, char **argv)
     struct kva_buf words;
     int code;
 
+    if (strcmp(opt.journal, "wal") != 0 && strcmp(opt.journal, "delete") != 0)
+        return kva_command_usage("run", "--journal is wal or delete");
+    if (opt.rescore)
+        return rescore(argc);
+    if (opt.metric != NULL)
+        return kva_command_usage("run", "--metric is for --rescore");
     if (argc != 1)
         return kva_command_usage("run", "one suite file is expected");
     kva_buf_init(&words, 0);
@@ -209,7 +256,7 @@ int kva_cmd_run(int argc, char **argv)
             code = dry_run(&plan, NULL);
         goto out;
     }
-    if (kva_db_open(kva_db_default(), opt.dry_run ? KVA_DB_READ : KVA_DB_WRITE, &db,
+    if (kva_db_open(kva_db_default(), opt.dry_run ? KVA_DB_READ : write_mode(), &db,
                     &err) != KVA_OK ||
         kva_plan_new(&suite, db, o.threads, &plan, &err) != KVA_OK)
         code = kva_command_fail(&err);

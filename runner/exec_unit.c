@@ -297,6 +297,13 @@ static json_t *meta_json(const struct kva_unit_run *u, int q, struct kva_error *
         (void)KVA_FAIL(err, KVA_ENOMEM, "description of sample %d", it->idx);
         return NULL;
     }
+    /* what scoring needs beside references, for `run --rescore` */
+    json_object_set_new(o, "post", json_string(kva_post_names[it->post]));
+    for (int i = 0; i < it->n_classes; i++) {
+        if (i == 0)
+            json_object_set_new(o, "classes", json_array());
+        json_array_append_new(json_object_get(o, "classes"), json_string(it->classes[i]));
+    }
     if (u->opts != NULL && u->opts->prompts && it->context != NULL) {
         json_object_set_new(o, "context", json_stringn(it->context, it->context_len));
         json_object_set_new(o, "question", json_string(it->question));
