@@ -2,7 +2,7 @@
 /* leverage.c - approximate statistical leverage by a right Gaussian sketch.
  *
  * The two products with n rows, by Phi and by L^-1, are the backend's; the k x k matrix
- * between them is summed and factored in double. */
+ * between them is the backend's in double, too, and is factored here. */
 #include "methods/leverage.h"
 
 #include <math.h>
@@ -29,24 +29,6 @@ static enum kva_status product(struct kva_ops *ops, const float *w, int out, int
     ops->matmul(ops, weight, x, (int)n, y, out);
     ops->weight_free(ops, weight);
     return KVA_OK;
-}
-
-/* Lower half of g[k][k] = Y'Y + ridge I, four rows at a time; `row` is scratch of 4 k. */
-static void gram(const float *y, size_t n, int k, double ridge, double *row, double *g)
-{
-    const double *a = row, *b = row + k, *c = row + 2 * k, *d = row + 3 * k;
-
-    for (int i = 0; i < k; i++)
-        g[i * k + i] = ridge;
-    for (size_t j = 0; j < n; j += 4) {
-        size_t have = (n - j < 4 ? n - j : 4) * (size_t)k;
-
-        for (size_t i = 0; i < 4 * (size_t)k; i++)
-            row[i] = i < have ? (double)y[j * (size_t)k + i] : 0;
-        for (int i = 0; i < k; i++)
-            for (int x = 0; x <= i; x++)
-                g[i * k + x] += a[i] * a[x] + b[i] * b[x] + (c[i] * c[x] + d[i] * d[x]);
-    }
 }
 
 /* The lower factor of g in its place; false when a pivot is not positive. */
@@ -92,11 +74,12 @@ enum kva_status kva_leverage_rows(struct kva_ops *ops, struct kva_arena *arena,
     float *y = kva_arena_alloc(arena, n * kk, sizeof *y);
     float *z = kva_arena_alloc(arena, n * kk, sizeof *z);
     float *inv = kva_arena_alloc(arena, kk * kk, sizeof *inv);
-    double *g = kva_arena_alloc(arena, kk * kk + 4 * kk, sizeof *g);
+    double *g = kva_arena_alloc(arena, kk * kk, sizeof *g);
+    double *sum = kva_arena_alloc(arena, kk, sizeof *sum); /* of y; scratch then */
     struct kva_rows rows = {.off = off, .heads = 1, .dim = dim};
 
     if (centred == NULL || mean == NULL || y == NULL || z == NULL || inv == NULL ||
-        g == NULL)
+        g == NULL || sum == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "leverage of %zu rows", n);
     for (size_t i = 0; i < n * (size_t)dim; i++)
         centred[i] = x[i];
@@ -106,13 +89,17 @@ enum kva_status kva_leverage_rows(struct kva_ops *ops, struct kva_arena *arena,
         for (int i = 0; i < dim; i++)
             centred[j * (size_t)dim + (size_t)i] -= mean[i];
     KVA_TRY(product(ops, phi, k, dim, centred, n, y, err));
-    gram(y, n, k, ridge, g + kk * kk, g);
+    for (size_t i = 0; i < kk * kk; i++)
+        g[i] = i % (kk + 1) == 0 ? ridge : 0;
+    for (size_t i = 0; i < kk; i++)
+        sum[i] = 0;
+    ops->row_moments(ops, y, k, (int)n, 1, k, sum, g);
     if (!cholesky(g, k)) {
         for (size_t j = 0; j < n; j++)
             s[j] = NAN;
         return KVA_OK;
     }
-    invert(g, k, g + kk * kk, inv);
+    invert(g, k, sum, inv);
     KVA_TRY(product(ops, inv, k, k, y, n, z, err));
     rows = (struct kva_rows){.data = z, .off = off, .heads = 1, .dim = k};
     ops->row_norm(ops, &rows, s);
