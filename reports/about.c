@@ -361,13 +361,27 @@ static void footer(struct kva_report *r, const struct kva_data *d,
     FOOT(r, "Made by kvaudit %s from results up to %s.", KVA_VERSION, r->generated);
 }
 
+/* When the last run ended, or SOURCE_DATE_EPOCH. */
+void kva_report_time(struct kva_report *r, const struct kva_data *d)
+{
+    const char *epoch = getenv("SOURCE_DATE_EPOCH");
+    int64_t last = 0, fixed;
+
+    for (int i = 0; d && i < d->n_runs; i++) {
+        last = d->runs[i].started_ms > last ? d->runs[i].started_ms : last;
+        last = d->runs[i].ended_ms > last ? d->runs[i].ended_ms : last;
+    }
+    if (epoch && kva_parse_i64(epoch, &fixed) && fixed >= 0)
+        last = fixed * 1000;
+    utc(last, r->generated);
+    if (!r->generated[0])
+        (void)snprintf(r->generated, sizeof r->generated, "an unknown time");
+}
+
 enum kva_status kva_about_build(struct kva_report *r, const struct kva_data *d,
                                 const struct kva_cells *c, struct kva_error *err)
 {
     bool *seen = kva_calloc((size_t)d->n_cells + 1, sizeof *seen);
-    int64_t last = 0;
-    const char *epoch = getenv("SOURCE_DATE_EPOCH");
-    int64_t fixed;
     int shown = 0;
 
     if (!seen)
@@ -384,15 +398,7 @@ enum kva_status kva_about_build(struct kva_report *r, const struct kva_data *d,
         return KVA_FAIL(err, KVA_EINVALID,
                         "report: %d cells exist but %d are accounted for", d->n_cells,
                         shown + c->n_left_out);
-    for (int i = 0; i < d->n_runs; i++) {
-        last = d->runs[i].started_ms > last ? d->runs[i].started_ms : last;
-        last = d->runs[i].ended_ms > last ? d->runs[i].ended_ms : last;
-    }
-    if (epoch && kva_parse_i64(epoch, &fixed) && fixed >= 0)
-        last = fixed * 1000;
-    utc(last, r->generated);
-    if (!r->generated[0])
-        (void)snprintf(r->generated, sizeof r->generated, "an unknown time");
+    kva_report_time(r, d);
     summary(r);
     methods_table(r, d, c);
     runs_table(r, d);

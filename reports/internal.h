@@ -364,6 +364,7 @@ const char *kva_board_suites(struct kva_report *r, const struct kva_board *b);
 bool kva_tab_shown(const struct kva_report *r, const struct kva_tab *t);
 enum kva_status kva_views_build(struct kva_report *r, const struct kva_data *d,
                                 const struct kva_cells *c, struct kva_error *err);
+void kva_report_time(struct kva_report *r, const struct kva_data *d); /* d NULL: none */
 enum kva_status kva_about_build(struct kva_report *r, const struct kva_data *d,
                                 const struct kva_cells *c, struct kva_error *err);
 

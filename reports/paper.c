@@ -155,7 +155,7 @@ static const char *keep(struct kva_arena *a, const char *budget)
         return kva_arena_printf(a, "%s tokens", budget + 7);
     if (strncmp(budget, "share=", 6) == 0 && kva_parse_f64(budget + 6, &v))
         return kva_arena_printf(a, "%.10g%% of length", 100 * v);
-    return strcmp(budget, "dense") == 0 ? "full" : budget;
+    return strcmp(budget, "dense") == 0 ? "full" : kva_arena_strdup(a, budget);
 }
 
 /* ---- the paper's own shape ---- */
@@ -628,6 +628,7 @@ enum kva_status kva_paper_build(const struct kva_data *data,
     }
     KVA_GO(kva_report_start(opts, "published beside measured", r, err));
     b.r = *r;
+    kva_report_time(*r, data);
     KVA_GO(kva_paper_match_init(&b.m, *r, &s, data, canonical, err));
     KVA_GO(all_tables(&b, &res, err));
     if (result)

@@ -8,7 +8,7 @@
  * taken: published masks simulate what is freed here.
  *
  *   match  lo - e <= published <= hi + e, [lo, hi] the measured 95 % interval and e the
- *          published number's own standard error (paper.h)
+ *          published number's own standard error (published.h)
  *   loss   100 (1 - mean(method) / mean(dense)); retention 100 mean(method)/mean(dense),
  *          both from the means, interval by the paired bootstrap */
 #include "reports/paper.h"

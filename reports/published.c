@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* published.c - reads the published numbers (paper.h) and checks them strictly: RFC 4180,
- * a fixed header, every number a number.
+/* published.c - reads the published numbers (published.h) and checks them strictly: RFC
+ * 4180, a fixed header, every number a number.
  *
  * Resolution: with n samples and k references a sample, a task's mean lies on the grid
  * 1/(n k), so printed means tell n (reports.md 2.1). */
-#include "reports/paper.h"
+#include "reports/internal.h"
+#include "reports/published.h"
 
 #include <math.h>
 #include <stdlib.h>

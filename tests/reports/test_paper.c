@@ -74,7 +74,7 @@ static void removed_shares_are_stored_as_kept(void **state)
     p = printed("S-LU/1", "Mistral", "keydiff:recent=1,sinks=4+lukv", "keep=0.2",
                 "longbench/avg16");
     NEAR(p->value, 46.21, 0);
-    p = printed("S-LU/9", "Llama", "snapkv:sinks=4,window=32+lukv", "keep=0.1",
+    p = printed("S-LU/9", "Llama", "snapkv:sinks=4,window=32+lukv:window=32", "keep=0.1",
                 "longbench/avg16");
     NEAR(p->value, 44.69, 0);
 }
