@@ -164,7 +164,8 @@ static enum kva_status write_junit(const struct kva_regress *r, const char *path
     return rc;
 }
 
-static enum kva_status write_github(const struct kva_regress *r, struct kva_error *err)
+static enum kva_status write_github(const struct kva_regress *r, bool json,
+                                    struct kva_error *err)
 {
     const char *path = getenv("GITHUB_STEP_SUMMARY");
     struct stat st;
@@ -193,23 +194,30 @@ static enum kva_status write_github(const struct kva_regress *r, struct kva_erro
     b.len = 0;
     kva_regress_annotations(r, &b);
     KVA_GO(kva_buf_status(&b, err));
-    if (b.len)
+    /* the service reads both streams; JSON stays alone on the first */
+    if (b.len && json)
+        fputs(b.data, stderr);
+    else if (b.len)
         rc = kva_command_out(b.data, b.len, err);
 out:
     kva_buf_release(&b);
     return rc;
 }
 
+static bool wants_json(const struct kva_compare_args *args)
+{
+    return kva_common.json || (args->format && strcmp(args->format, "json") == 0);
+}
+
 static enum kva_status print(const struct kva_regress *r, const struct kva_buf *more,
                              json_t *bisect, const struct kva_compare_args *args,
                              struct kva_error *err)
 {
-    bool json = kva_common.json || (args->format && strcmp(args->format, "json") == 0);
     struct kva_buf b;
     enum kva_status rc;
 
     kva_buf_init(&b, 0);
-    if (json) {
+    if (wants_json(args)) {
         json_t *o = kva_regress_json(r);
         char *text;
 
@@ -344,7 +352,7 @@ static enum kva_status tell(struct night *x, struct kva_error *err)
     if (a->junit)
         KVA_GO(write_junit(&x->r, a->junit, err));
     if (a->github)
-        KVA_GO(write_github(&x->r, err));
+        KVA_GO(write_github(&x->r, wants_json(x->args), err));
     if (a->figures && x->has_past) {
         rc = kva_history_write(&x->past.history, a->figures, &figure);
         if (rc == KVA_ETOOL) { /* data and source are there */

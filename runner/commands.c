@@ -61,7 +61,15 @@ static const struct kva_command COMMANDS[] = {
      "kvaudit compare method=snapkv,budget=0.1 method=dense\n\n"
      "kvaudit compare method=snapkv,enforce=mask method=snapkv,enforce=physical\n\n"
      "kvaudit compare db=old.db db=new.db\n\n"
-     "The exit code is 0 whoever is ahead, 5 when no pair can be judged.",
+     "The exit code is 0 whoever is ahead, 5 when no pair can be judged.\n\n"
+     "With --gate FILE it is the nightly regression: are scores, times or bytes of B "
+     "worse than A allows? A is a baseline of FILE (default its \"base\") or a "
+     "selection, "
+     "B a selection (default --db). FILE holds thresholds, baselines and quarantine "
+     "(configs/README.md); --pin moves a baseline. The exit code is 0 when the gate "
+     "holds, 1 when it fails, 5 when it cannot be decided. After a failure the commits "
+     "between and a git bisect command are printed.\n\n"
+     "kvaudit compare --gate gate.json --db tonight.db --pin last-good",
      kva_cmd_compare_options, kva_cmd_compare},
     {"audit", "SUITE",
      "decide what each method claims: bytes, ratio, equal answers, leaks",
