@@ -243,8 +243,7 @@ static enum kva_status print(const struct kva_regress *r, const struct kva_buf *
 /* ---- pinning ---- */
 
 static enum kva_status pin(struct kva_gate_file *g, const char *name,
-                           const struct kva_night *n, const char *selector,
-                           struct kva_error *err)
+                           const struct kva_night *n, struct kva_error *err)
 {
     const struct kva_data *d = n->data;
     const char *db = NULL, *commit;
@@ -264,7 +263,6 @@ static enum kva_status pin(struct kva_gate_file *g, const char *name,
     if (!db && kva_common.db.n > 1)
         return KVA_FAIL(err, KVA_EINVALID,
                         "--pin: one database is pinned; merge them first");
-    (void)selector;
     for (int o = 0; o < d->n_outcomes; o++)
         used[d->outcomes[o].run] = true;
     for (int i = 0; i < d->n_runs; i++)
@@ -387,7 +385,7 @@ static int night(struct night *x, struct kva_error *err)
     KVA_GO(kva_night_load(args->b, &x->now, err));
     if (first) {
         fprintf(stderr, "kvaudit: no baseline '%s' yet: nothing to compare with\n", base);
-        KVA_GO(pin(g, a->pin, &x->now, args->b, err));
+        KVA_GO(pin(g, a->pin, &x->now, err));
         return 0;
     }
     KVA_GO(compare_all(x, base, err));
@@ -399,7 +397,7 @@ static int night(struct night *x, struct kva_error *err)
     KVA_GO(tell(x, err));
     code = kva_regress_exit(&x->r);
     if (a->pin && (code == 0 || a->force))
-        KVA_GO(pin(g, a->pin, &x->now, args->b, err));
+        KVA_GO(pin(g, a->pin, &x->now, err));
     else if (a->pin)
         fprintf(stderr, "kvaudit: baseline %s stays as it is\n", a->pin);
 out:
