@@ -100,7 +100,7 @@ static enum kva_status duel(struct kva_compare *x, const struct kva_sides *j, in
 
         if (!(x->opts->match & (m ? KVA_COMPARE_BYTES : KVA_COMPARE_NOMINAL)))
             continue;
-        KVA_TRY(kva_duels_pair(x->r, x->d, x->c, j->cell[0], j->n[0], j->cell[1], j->n[1],
+        KVA_TRY(kva_duels_pair(x->d, x->c, j->cell[0], j->n[0], j->cell[1], j->n[1],
                                x->opts->free, m == 1, u, err));
         KVA_TRY(kva_duels_judge(x->r, x->d, x->c, u, &x->rules, err));
         KVA_TRY(kva_tally_count(u, x->opts->ties, &x->tally[m], err));

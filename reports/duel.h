@@ -38,7 +38,8 @@ struct kva_duel_rules {
     double epsilon, alpha;
     uint64_t seed;
     int replicates; /* of flips and bootstrap */
-    bool quick;     /* no interval of single duels */
+    bool quick;     /* no interval of single duels, no numbers in `why`: then judging does
+                     * not touch the report, and threads may share it */
 };
 
 /* Mean bytes a cell costs: kv_alloc_bytes of its outcomes; the bytes of the full cache
@@ -51,10 +52,9 @@ double kva_cell_cost(const struct kva_data *d, const struct kva_cells *c, int ce
  * each cell of a meets the one of b that costs most, but not more than itself, and not
  * less than 98 % of it; b = -1 when there is none.
  * KVA_EINVALID when a cell would have several partners. Release in any case. */
-enum kva_status kva_duels_pair(struct kva_report *r, const struct kva_data *d,
-                               const struct kva_cells *c, const int *a, int na,
-                               const int *b, int nb, unsigned free, bool bytes,
-                               struct kva_duels *out, struct kva_error *err);
+enum kva_status kva_duels_pair(const struct kva_data *d, const struct kva_cells *c,
+                               const int *a, int na, const int *b, int nb, unsigned free,
+                               bool bytes, struct kva_duels *out, struct kva_error *err);
 void kva_duels_release(struct kva_duels *u);
 /* Fills what the samples say; the verdicts with p adjusted over all of u. */
 enum kva_status kva_duels_judge(struct kva_report *r, const struct kva_data *d,
@@ -80,6 +80,16 @@ enum kva_status kva_tally_mean(const struct kva_data *d, const struct kva_cells 
                                const struct kva_duels *u, const int *at, int n,
                                const struct kva_duel_rules *rules, struct kva_tally *t,
                                struct kva_error *err);
+
+/* ---- wtl.c, figures_pairs.c: every method against a reference (T-WTL, F7) ---- */
+struct kva_wtl { /* in the report's arena */
+    const char *method, *reference;
+    bool bytes;
+    bool same;                 /* bytes: the same cells meet as at nominal budgets */
+    struct kva_tally tally[3]; /* by enum kva_tie_mode */
+};
+enum kva_status kva_wtl_table(struct kva_report *r, const struct kva_data *d,
+                              const struct kva_cells *c, struct kva_error *err);
 extern const char *const kva_tie_names[4];     /* "exact", "epsilon", "stat", NULL */
 extern const char *const kva_verdict_names[4]; /* "win", "tie", "loss", "invalid" */
 

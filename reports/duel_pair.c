@@ -370,17 +370,16 @@ static enum kva_status lone_cells(struct pairing *p, struct kva_error *err)
     return KVA_OK;
 }
 
-enum kva_status kva_duels_pair(struct kva_report *r, const struct kva_data *d,
-                               const struct kva_cells *c, const int *a, int na,
-                               const int *b, int nb, unsigned free_keys, bool bytes,
-                               struct kva_duels *out, struct kva_error *err)
+enum kva_status kva_duels_pair(const struct kva_data *d, const struct kva_cells *c,
+                               const int *a, int na, const int *b, int nb,
+                               unsigned free_keys, bool bytes, struct kva_duels *out,
+                               struct kva_error *err)
 {
     struct pairing p = {.d = d, .c = c, .out = out};
     unsigned skip = free_keys | (bytes ? KVA_COMPARE_BUDGET : 0u);
     struct names t = {.n = 0};
     enum kva_status rc;
 
-    (void)r;
     memset(out, 0, sizeof *out);
     kva_map_init(&t.map);
     kva_buf_init(&t.buf, 0);

@@ -120,6 +120,8 @@ static void page_header(const struct kva_report *r, struct kva_buf *out)
         kva_buf_puts(out, "<li><a href=\"#figures\">Figures</a></li>");
     if (has_view(r, KVA_VIEW_TASKS))
         kva_buf_puts(out, "<li><a href=\"#tasks\">Tasks</a></li>");
+    if (has_view(r, KVA_VIEW_PAIRS))
+        kva_buf_puts(out, "<li><a href=\"#pairs\">Pairs</a></li>");
     if (has_view(r, KVA_VIEW_SURVIVAL))
         kva_buf_puts(out, "<li><a href=\"#survival\">Survival</a></li>");
     if (has_view(r, KVA_VIEW_ANSWERS))
@@ -695,6 +697,8 @@ enum kva_status kva_report_html(const struct kva_report *r, const char *figures_
     KVA_TRY(figures(r, figures_dir, out, err));
     absent_figures(r, out);
     section(r, KVA_VIEW_TASKS, "tasks", "Task by task", tasks > 4, out);
+    section(r, KVA_VIEW_PAIRS, "pairs", "Method against method",
+            rows_of(r, KVA_VIEW_PAIRS) > 24, out);
     section(r, KVA_VIEW_SURVIVAL, "survival", "What survives",
             rows_of(r, KVA_VIEW_SURVIVAL) > 40, out);
     section(r, KVA_VIEW_ANSWERS, "answers", "Answers", true, out);

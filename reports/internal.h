@@ -231,7 +231,9 @@ struct kva_report {
     const char *limit; /* " (answers of at most 16 tokens)"; "" unknown */
     const char **labels;
     int n_label;
-    char generated[32];    /* ISO 8601, UTC */
+    char generated[32];        /* ISO 8601, UTC */
+    const struct kva_wtl *wtl; /* duel.h: tallies of the view "pairs" */
+    int n_wtl;
     const char *json_head; /* of a comparison: members before its tables */
     bool nomem;
 };

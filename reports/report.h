@@ -25,14 +25,16 @@ struct kva_report_opts {
     const char *view; /* a name of kva_views; NULL: leaderboard */
     const char
         *only; /* key=glob[,key=glob]: model, method, task, budget, enforce; NULL: all */
-    uint64_t seed;  /* of bootstrap and sign flips; default 0 */
-    int replicates; /* 0: 10,000 */
-    double alpha;   /* 0: 0.05 */
-    bool color;     /* text only */
-    int width;      /* text only; 0: 100 */
-    bool one_view;  /* only what kva_report_text, _json, _csv or _markdown show of `view`
-                     * is  computed: no page, no directory may be made of the report */
-    bool brief;     /* of a paper's numbers only the measured ones: for people */
+    const char *reference; /* of the view "pairs": a specification, short name or glob;
+                            * NULL: the full cache and the best method */
+    uint64_t seed;         /* of bootstrap and sign flips; default 0 */
+    int replicates;        /* 0: 10,000 */
+    double alpha;          /* 0: 0.05 */
+    bool color;            /* text only */
+    int width;             /* text only; 0: 100 */
+    bool one_view; /* only what kva_report_text, _json, _csv or _markdown show of `view`
+                    * is  computed: no page, no directory may be made of the report */
+    bool brief;    /* of a paper's numbers only the measured ones: for people */
     bool require_figures; /* KVA_ETOOL when gnuplot is missing */
     const char *command;  /* for the footer; no paths of the machine */
 };

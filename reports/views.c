@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* views.c - memory, timing and coverage tables, and the order of all others. */
-#include "reports/internal.h"
+#include "reports/duel.h"
 #include "reports/timing.h"
 
 #include <math.h>
@@ -324,6 +324,8 @@ enum kva_status kva_views_build(struct kva_report *r, const struct kva_data *d,
         kva_audit_tables(r, d, c);
     if (wanted(r, KVA_VIEW_GRID))
         kva_grid_table(r, d, c);
+    if (wanted(r, KVA_VIEW_PAIRS))
+        KVA_TRY(kva_wtl_table(r, d, c, err));
     if (wanted(r, KVA_VIEW_NOISE))
         KVA_TRY(kva_noise_table(r, d, c, err));
     coverage_table(r, d, c);

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 static struct {
-    const char *format, *dir, *only, *sample, *paper, *what;
+    const char *format, *dir, *only, *sample, *paper, *what, *reference;
     int force, require_figures, strict, selftest;
 } opt;
 
@@ -32,6 +32,9 @@ const struct kva_opt *kva_cmd_report_options(void)
         {"force", 0, KVA_OPT_FLAG, &opt.force, NULL, "replace an existing DIR", 0, 0},
         {"only", 0, KVA_OPT_STR, &opt.only, "KEY=GLOB,...",
          "rows of these only; keys model, method, task, budget, enforce", 0, 0},
+        {"reference", 0, KVA_OPT_STR, &opt.reference, "METHOD",
+         "of the view pairs: against whom (default the full cache and the best method)",
+         0, 0},
         {"require-figures", 0, KVA_OPT_FLAG, &opt.require_figures, NULL,
          "exit 6 when gnuplot is missing", 0, 0},
         {"sample", 0, KVA_OPT_STR, &opt.sample, "ID",
@@ -111,6 +114,7 @@ out:
 static struct kva_report_opts basic_options(void)
 {
     struct kva_report_opts o = {.only = opt.only,
+                                .reference = opt.reference,
                                 .require_figures = opt.require_figures != 0};
     struct winsize ws;
     const char *nc = getenv("NO_COLOR");

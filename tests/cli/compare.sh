@@ -54,6 +54,12 @@ check last_run 0 compare method=keydiff,run=last method=random $DB
 check no_file 3 compare method=keydiff method=random --db "$T/none.db"
 printf 'no database' >"$T/text.db"
 check foreign_file 3 compare method=keydiff method=random --db "$T/text.db"
+check view 0 "$KVAUDIT" report pairs $DB
+has view_counts_against_dense "$T/out" "Win, tie and loss of every method"
+check view_reference 0 "$KVAUDIT" report pairs --reference random $DB
+check view_unknown_reference 2 "$KVAUDIT" report pairs --reference nobody $DB
+check page 0 "$KVAUDIT" report -o "$T/page" $DB -q
+has page_has_the_section "$T/page/index.html" "Method against method"
 have_jq json || exit $bad
 check json 0 compare method=keydiff method=random $DB --json
 cp "$T/out" "$T/json"

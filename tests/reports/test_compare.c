@@ -583,6 +583,94 @@ static void the_same_data_give_the_same_bytes(void **state)
     free(w);
 }
 
+/* Every method against the full cache and the best one, both matchings, three tie modes.
+ */
+static void the_view_counts_every_method_against_its_references(void **state)
+{
+    struct world *w = grid_world();
+    struct kva_report *r;
+    const struct kva_tab *t;
+    int rows[2] = {0, 0};
+
+    (void)state;
+    r = built(w, "pairs");
+    t = table(r, "wtl");
+    assert_non_null(t);
+    for (int i = 0; i < t->n_row; i++) {
+        bool dense = strcmp(at(r, "wtl", i, "reference")->text, "dense") == 0;
+
+        rows[dense]++;
+        assert_true(num(r, "wtl", i, "win") + num(r, "wtl", i, "tie") +
+                        num(r, "wtl", i, "loss") + num(r, "wtl", i, "invalid") ==
+                    num(r, "wtl", i, "n"));
+        if (!dense) { /* two is the better one, and equal budgets hold equal bytes */
+            assert_string_equal(at(r, "wtl", i, "method")->text, "one");
+            assert_string_equal(at(r, "wtl", i, "reference")->text, "two");
+            assert_string_equal(at(r, "wtl", i, "match")->text, "both");
+            assert_string_equal(at(r, "wtl", i, "grid")->text,
+                                "3 tasks, 3 budgets, 1 model");
+            assert_int_equal((int)num(r, "wtl", i, "n"), 9);
+        }
+    }
+    /* dense: two methods, three modes at nominal budgets, one row by bytes: none meets */
+    assert_int_equal(rows[1], 8);
+    assert_int_equal(rows[0], 3);
+    kva_report_free(r);
+    free(w);
+}
+
+static void the_reference_of_the_view_may_be_named(void **state)
+{
+    struct world *w = grid_world();
+    struct kva_report_opts o = {
+        .view = "pairs", .replicates = 200, .reference = "one", .one_view = true};
+    struct kva_error err = {0};
+    struct kva_report *r = NULL;
+    const struct kva_tab *t;
+
+    (void)state;
+    assert_int_equal(kva_report_build(&w->d, &o, &r, &err), KVA_OK);
+    t = table(r, "wtl");
+    assert_non_null(t);
+    for (int i = 0; i < t->n_row; i++)
+        assert_string_equal(at(r, "wtl", i, "reference")->text, "one");
+    assert_int_equal(t->n_row, 3);
+    kva_report_free(r);
+    o.reference = "three";
+    assert_int_equal(kva_report_build(&w->d, &o, &r, &err), KVA_EINVALID);
+    assert_non_null(strstr(err.text, "three"));
+    free(w);
+}
+
+/* What is masked keeps its counts at the nominal budget and meets nothing by bytes. */
+static void the_view_shows_masked_methods_beside_physical_ones(void **state)
+{
+    struct world *w = world_new(1, 20);
+    struct kva_report *r;
+    const struct kva_tab *t;
+    bool nominal = false, bytes = false;
+
+    (void)state;
+    add_cell(w, 0, "dense", 1, "dense", A20);
+    add_cell(w, 0, "fake+uniform", 0.2, "mask", A20);
+    add_cell(w, 0, "real+uniform", 0.2, "physical", H20);
+    r = built(w, "pairs");
+    t = table(r, "wtl");
+    assert_non_null(t);
+    for (int i = 0; i < t->n_row; i++) {
+        if (strcmp(at(r, "wtl", i, "method")->text, "fake (mask)") != 0 ||
+            strcmp(at(r, "wtl", i, "reference")->text, "real") != 0)
+            continue;
+        if (strcmp(at(r, "wtl", i, "match")->text, "nominal") == 0)
+            nominal |= num(r, "wtl", i, "win") == 1;
+        else
+            bytes |= num(r, "wtl", i, "invalid") == 1;
+    }
+    assert_true(nominal && bytes);
+    kva_report_free(r);
+    free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -607,6 +695,9 @@ int main(void)
         cmocka_unit_test(all_eleven_and_the_mean_of_the_shown_tasks),
         cmocka_unit_test(hostile_names_stay_text),
         cmocka_unit_test(the_same_data_give_the_same_bytes),
+        cmocka_unit_test(the_view_counts_every_method_against_its_references),
+        cmocka_unit_test(the_reference_of_the_view_may_be_named),
+        cmocka_unit_test(the_view_shows_masked_methods_beside_physical_ones),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,6 +101,25 @@ static int data_lines(const char *tsv)
     return n;
 }
 
+/* Win, tie, loss and invalid of every line, and each count is printed in its bar. */
+static void bars_sum_to_their_pairs(const char *tsv, const char *svg)
+{
+    for (const char *s = strchr(tsv, '\n'); s && s[1]; s = strchr(s + 1, '\n')) {
+        int row, n[5];
+
+        assert_int_equal(sscanf(s + 1, "%d\t%d\t%d\t%d\t%d\t%d", &row, &n[0], &n[1],
+                                &n[2], &n[3], &n[4]),
+                         6);
+        assert_int_equal(n[0] + n[1] + n[2] + n[3], n[4]);
+        for (int k = 0; k < 4; k++) {
+            char text[32];
+
+            (void)snprintf(text, sizeof text, "<text>%d</text>", n[k]);
+            assert_true(n[k] == 0 || strstr(svg, text) != NULL);
+        }
+    }
+}
+
 static void drawings_hold_every_point_of_the_data_and_every_name(void **state)
 {
     struct world *w;
@@ -113,7 +132,7 @@ static void drawings_hold_every_point_of_the_data_and_every_name(void **state)
     w = three_budgets();
     r = built(w, NULL);
     assert_int_equal(kva_report_figures(r, tmp, &err), KVA_OK);
-    assert_int_equal(r->n_figure, 3);
+    assert_int_equal(r->n_figure, 5);
     for (int i = 0; i < r->n_figure; i++) {
         const struct kva_figure *f = &r->figure[i];
         char *svg = read_text(tmp, f->id, "svg"), *tsv = read_text(tmp, f->id, "tsv");
@@ -141,6 +160,9 @@ static void drawings_hold_every_point_of_the_data_and_every_name(void **state)
                 count(svg, "<text>100</text>") + count(svg, "<text>0</text>") +
                     count(svg, "<text>50</text>") + count(svg, "<text>n/a</text>"),
                 f->n_points);
+        } else if (f->kind == KVA_FIG_PAIRS) { /* both against dense, one against other */
+            assert_int_equal(f->n_points, strcmp(f->id, "pairs-1") == 0 ? 2 : 1);
+            bars_sum_to_their_pairs(tsv, svg);
         } else {
             assert_int_equal(f->n_points, 7);
         }
