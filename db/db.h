@@ -266,6 +266,24 @@ enum kva_status kva_db_put_row(struct kva_db *, const char *table, const char *c
                                const struct kva_db_value *v, int n, int64_t *id,
                                struct kva_error *err);
 
+/* What took how long on machines of this perf_digest, for estimates. alone: cells that
+ * ran alone, n_ctx of prompt and n_gen tokens; else whole units, n_gen the rows behind
+ * the context. Units without a known context length are left out. *rows is the caller's
+ * to free, NULL when there are none. */
+struct kva_db_time {
+    double n_ctx, n_gen, ns;
+};
+enum kva_status kva_db_times(struct kva_db *, const uint8_t model[32],
+                             const uint8_t perf_digest[32], bool alone,
+                             struct kva_db_time **rows, size_t *n, struct kva_error *);
+/* Samples of (model, task) measured both from a full cache and a compressed one, and how
+ * many of them have another score. */
+enum kva_status kva_db_discordant(struct kva_db *, const uint8_t model[32],
+                                  const uint8_t task[32], int64_t *pairs, int64_t *differ,
+                                  struct kva_error *);
+/* Size of the file over its outcomes; -1 with fewer than 100 of them. */
+enum kva_status kva_db_bytes_per_outcome(struct kva_db *, double *bytes,
+                                         struct kva_error *);
 /* Timed repetitions of a cell in the run that has most of them. */
 enum kva_status kva_db_perf_reps(struct kva_db *, const uint8_t cell[32], int *n,
                                  struct kva_error *);

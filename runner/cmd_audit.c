@@ -248,13 +248,13 @@ out:
 }
 
 static enum kva_status show_plan(const struct kva_plan *plan, struct kva_db *db,
-                                 struct kva_error *err)
+                                 int threads, struct kva_error *err)
 {
     struct kva_buf out;
     enum kva_status rc;
 
     kva_buf_init(&out, 0);
-    rc = kva_plan_print(plan, db, kva_common.json != 0, &out, err);
+    rc = kva_plan_print(plan, db, threads, kva_common.json != 0, &out, err);
     if (rc == KVA_OK)
         rc = kva_command_out(out.data, out.len, err);
     kva_buf_release(&out);
@@ -297,7 +297,7 @@ int kva_cmd_audit(int argc, char **argv)
                            &db, &err));
     KVA_GO(kva_plan_new(&suite, db, o.threads, &plan, &err));
     if (opt.dry_run) {
-        KVA_GO(show_plan(&plan, db, &err));
+        KVA_GO(show_plan(&plan, db, o.threads, &err));
         goto out;
     }
     code = kva_sweep(&plan, db, &o);

@@ -19,7 +19,7 @@ static struct {
         slurm, rescore;
     struct kva_opt_list only, set, data;
     const char *progress, *label, *shard, *balance, *db_dir, *metric, *journal;
-} opt = {.journal = "wal"};
+} opt;
 
 const struct kva_opt *kva_cmd_run_options(void)
 {
@@ -118,17 +118,18 @@ static enum kva_status read_shard(struct kva_suite *s, struct kva_error *err)
 
 static enum kva_db_mode write_mode(void)
 {
-    return strcmp(opt.journal, "delete") == 0 ? KVA_DB_WRITE_DELETE : KVA_DB_WRITE;
+    return opt.journal != NULL && strcmp(opt.journal, "delete") == 0 ? KVA_DB_WRITE_DELETE
+                                                                     : KVA_DB_WRITE;
 }
 
-static int dry_run(struct kva_plan *plan, struct kva_db *db)
+static int dry_run(struct kva_plan *plan, struct kva_db *db, int threads)
 {
     struct kva_error err = {0};
     struct kva_buf out;
     int code = 0;
 
     kva_buf_init(&out, 0);
-    if (kva_plan_print(plan, db, kva_common.json != 0, &out, &err) != KVA_OK ||
+    if (kva_plan_print(plan, db, threads, kva_common.json != 0, &out, &err) != KVA_OK ||
         kva_command_out(out.data, out.len, &err) != KVA_OK)
         code = kva_command_fail(&err);
     kva_buf_release(&out);
@@ -227,7 +228,8 @@ int kva_cmd_run(int argc, char **argv)
     struct kva_buf words;
     int code;
 
-    if (strcmp(opt.journal, "wal") != 0 && strcmp(opt.journal, "delete") != 0)
+    if (opt.journal != NULL && strcmp(opt.journal, "wal") != 0 &&
+        strcmp(opt.journal, "delete") != 0)
         return kva_command_usage("run", "--journal is wal or delete");
     if (opt.rescore)
         return rescore(argc);
@@ -253,7 +255,7 @@ int kva_cmd_run(int argc, char **argv)
         if (kva_plan_new(&suite, NULL, o.threads, &plan, &err) != KVA_OK)
             code = kva_command_fail(&err);
         else
-            code = dry_run(&plan, NULL);
+            code = dry_run(&plan, NULL, o.threads);
         goto out;
     }
     if (kva_db_open(kva_db_default(), opt.dry_run ? KVA_DB_READ : write_mode(), &db,
@@ -261,7 +263,7 @@ int kva_cmd_run(int argc, char **argv)
         kva_plan_new(&suite, db, o.threads, &plan, &err) != KVA_OK)
         code = kva_command_fail(&err);
     else if (opt.dry_run)
-        code = dry_run(&plan, db);
+        code = dry_run(&plan, db, o.threads);
     else
         code = kva_sweep(&plan, db, &o);
 out:

@@ -621,6 +621,9 @@ static enum kva_status make_units(struct kva_plan *p, const struct known *db,
             s[t].n_max = s[t].f[k].n_max > s[t].n_max ? s[t].f[k].n_max : s[t].n_max;
         KVA_TRY(group_contexts(p, &p->tasks[t], s[t].n_max, &s[t].cx, err));
         p->n_contexts += s[t].cx.n;
+        for (int g = 0; g < s[t].cx.n; g++)
+            if (s[t].cx.n_ctx[g] > p->tasks[t].n_ctx)
+                p->tasks[t].n_ctx = s[t].cx.n_ctx[g];
     }
     p->n_mine = p->n_contexts;
     if (p->suite->shard.n > 0)

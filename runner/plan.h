@@ -159,6 +159,7 @@ struct kva_plan_task {
     int model; /* lengths are fitted with this model's tokenizer */
     uint8_t digest[32];
     char *gen_json; /* with tokenizer, chat family and profile */
+    double n_ctx;   /* tokens of its longest context; 2048 where it does not say */
     bool *mine;     /* [sample index] belongs to this shard; NULL: all do */
     int64_t task_id;
 };
@@ -217,8 +218,8 @@ struct kva_plan_verdict {
 };
 enum kva_status kva_plan_verdict(const struct kva_plan *p, struct kva_db *db,
                                  struct kva_plan_verdict *v, struct kva_error *err);
-/* Human dry run (cells, outcomes, estimate) or its JSON. */
-enum kva_status kva_plan_print(const struct kva_plan *p, struct kva_db *db, bool json,
-                               struct kva_buf *out, struct kva_error *err);
+/* Human dry run (cells, outcomes, estimates of forecast.h) or its JSON. */
+enum kva_status kva_plan_print(const struct kva_plan *p, struct kva_db *db, int threads,
+                               bool json, struct kva_buf *out, struct kva_error *err);
 
 #endif

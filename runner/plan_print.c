@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* plan_print.c - writes a plan's rows to the database, and prints the dry run
  * (reports.md 8.3). */
-#include "runner/plan.h"
+#include "runner/forecast.h"
 #include "runner/progress.h"
-
-#include "metrics/metric.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -159,34 +157,6 @@ static void count_jobs(const struct kva_plan *p, int *todo, int *perf)
             ++(p->units[u].jobs[j].perf ? perf : todo)[p->units[u].jobs[j].cell];
 }
 
-/* Seconds of one worker from earlier units; NaN: no history for some unit. */
-static enum kva_status estimate(const struct kva_plan *p, struct kva_db *db,
-                                double *seconds, struct kva_error *err)
-{
-    double ns = 0;
-
-    *seconds = NAN;
-    if (!db)
-        return KVA_OK;
-    for (int u = 0; u < p->n_units; u++) {
-        const struct kva_unit *unit = &p->units[u];
-        const uint8_t *model = p->models[unit->model].digest;
-        const struct kva_plan_task *task = &p->tasks[unit->task];
-        double rate, n_ctx = kva_task_info(task->task)->ctx;
-
-        KVA_TRY(kva_db_unit_rate(db, model, task->digest, &rate, err));
-        if (rate < 0 && n_ctx > 0) {
-            KVA_TRY(kva_db_unit_rate(db, model, NULL, &rate, err));
-            rate *= n_ctx * (1 + n_ctx / 32768);
-        }
-        if (rate < 0)
-            return KVA_OK;
-        ns += rate * unit->n_jobs;
-    }
-    *seconds = ns / 1e9;
-    return KVA_OK;
-}
-
 struct group { /* one line: cells of a (model, task, method) */
     int first, cells, n;
     int64_t planned, todo, perf;
@@ -252,15 +222,102 @@ static void print_groups(const struct kva_plan *p, const struct group *g, int n,
     }
 }
 
-/* Share of discordant pairs assumed without history (reports.md 4.7). */
-#define DISCORDANT 0.10
+/* The `exclude` objects of the resolved suite; NULL: none. The caller's. */
+static json_t *rules_of(const struct kva_suite *s)
+{
+    json_t *root = json_loads(s->text, 0, NULL), *list = json_object_get(root, "exclude");
+
+    json_incref(list);
+    json_decref(root);
+    return list;
+}
+
+static void print_excluded(const struct kva_suite *s, struct kva_buf *out)
+{
+    json_t *rules = rules_of(s);
+
+    for (int i = 0; i < s->n_excluded; i++) {
+        char *rule = json_dumps(json_array_get(rules, (size_t)i), JSON_COMPACT);
+
+        kva_buf_printf(out, "/exclude/%d %s removed %d cell%s\n", i, rule ? rule : "",
+                       s->excluded[i], s->excluded[i] == 1 ? "" : "s");
+        free(rule);
+    }
+    json_decref(rules);
+}
+
+static void print_size(double bytes, struct kva_buf *out)
+{
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    int k = 0;
+
+    for (; bytes >= 1024 && k < 4; k++)
+        bytes /= 1024;
+    kva_buf_printf(out, k ? "%.1f %s" : "%.0f %s", bytes, unit[k]);
+}
+
+/* The largest cell, and every one that the machine cannot hold. */
+static void print_memory(const struct kva_plan *p, const struct kva_forecast *f,
+                         struct kva_buf *out)
+{
+    int most = 0;
+
+    for (int i = 1; i < p->n_cells; i++)
+        if (f->cell[i].peak_bytes > f->cell[most].peak_bytes)
+            most = i;
+    if (p->n_cells == 0)
+        return;
+    kva_buf_puts(out, "largest cell: ");
+    print_size(f->cell[most].peak_bytes, out);
+    kva_buf_puts(out,
+                 " of weights, full cache at prefill and scratch; this machine has ");
+    print_size(f->machine_bytes, out);
+    kva_buf_putc(out, '\n');
+    for (int i = 0; i < p->n_cells; i++)
+        if (f->cell[i].peak_bytes > f->machine_bytes) {
+            kva_buf_printf(out, "DOES NOT FIT: %s needs ", p->cells[i].slug);
+            print_size(f->cell[i].peak_bytes, out);
+            kva_buf_putc(out, '\n');
+        }
+}
+
+/* A line for each kind of comparison with the full cache: cells of one model and task
+ * with the same n agree in it. */
+static void print_mde(const struct kva_plan *p, const struct kva_forecast *f,
+                      struct kva_buf *out)
+{
+    for (int i = 0; i < p->n_cells; i++) {
+        const struct kva_cell *c = &p->cells[i];
+        const struct kva_forecast_cell *x = &f->cell[i];
+        bool told = c->method.dense || c->method.blind;
+
+        for (int k = 0; k < i && !told; k++)
+            told = !p->cells[k].method.dense && !p->cells[k].method.blind &&
+                   p->cells[k].n == c->n && f->cell[k].pairs == x->pairs &&
+                   f->cell[k].discordant == x->discordant &&
+                   (x->pairs == 0 || p->cells[k].task == c->task);
+        if (told)
+            continue;
+        kva_buf_printf(out, "with n = %d ", c->n);
+        if (isnan(x->mde))
+            kva_buf_puts(out, "no difference can be shown at ");
+        else
+            kva_buf_printf(out, "a paired difference of %.1f points shows at ",
+                           100 * x->mde);
+        kva_buf_printf(out, "%.3g %% discordant samples (power 0.8)",
+                       100 * x->discordant);
+        if (x->pairs > 0)
+            kva_buf_printf(out, ", measured on %lld pairs of %s", (long long)x->pairs,
+                           p->tasks[c->task].suite->id);
+        kva_buf_putc(out, '\n');
+    }
+}
 
 static void print_text(const struct kva_plan *p, const struct group *g, int n,
-                       double seconds, struct kva_buf *out)
+                       const struct kva_forecast *f, struct kva_buf *out)
 {
     const struct kva_suite *s = p->suite;
     char when[24];
-    int last_n = -1;
 
     kva_buf_printf(out, "suite %s%s%s%s: %d cells, %lld outcomes\n", s->name,
                    s->note ? " (" : "", s->note ? s->note : "", s->note ? ")" : "",
@@ -279,76 +336,75 @@ static void print_text(const struct kva_plan *p, const struct group *g, int n,
         (long long)(p->n_planned - p->n_done - p->n_todo));
     kva_buf_printf(out, "%lld to time alone; %d units of work\n",
                    (long long)p->n_perf_todo, p->n_units);
-    for (int i = 0; i < s->n_excluded; i++)
-        kva_buf_printf(out, "/exclude/%d removed %d cell%s\n", i, s->excluded[i],
-                       s->excluded[i] == 1 ? "" : "s");
+    print_excluded(s, out);
     if (s->duplicates_dropped)
         kva_buf_printf(out, "%d duplicate cells dropped\n", s->duplicates_dropped);
-    if (isnan(seconds)) {
+    if (isnan(f->seconds)) {
         kva_buf_puts(out, "estimated time: unknown (no earlier units of these tasks)\n");
     } else {
-        kva_duration_text(seconds, when);
+        kva_duration_text(f->seconds, when);
         kva_buf_printf(out, "estimated time: %s of one worker\n", when);
     }
-    for (int i = 0; i < n; i++) {
-        double mde;
-
-        if (g[i].n == last_n)
-            continue;
-        last_n = g[i].n;
-        mde = kva_stat_mde(last_n, DISCORDANT);
-        if (isnan(mde))
-            kva_buf_printf(
-                out,
-                "with n = %d no difference can be shown at 10 %% discordant samples "
-                "(power 0.8)\n",
-                last_n);
-        else
-            kva_buf_printf(
-                out,
-                "with n = %d a paired difference of %.1f points shows at 10 %% "
-                "discordant samples (power 0.8)\n",
-                last_n, 100 * mde);
-    }
+    print_memory(p, f, out);
+    kva_buf_puts(out, "the database grows by about ");
+    print_size(f->disk_bytes, out);
+    kva_buf_putc(out, '\n');
+    print_mde(p, f, out);
 }
 
-static json_t *cell_json(const struct kva_plan *p, const struct kva_cell *c, int todo,
-                         int perf)
+static json_t *cell_json(const struct kva_plan *p, const struct kva_cell *c,
+                         const struct kva_forecast *f, int todo, int perf)
 {
+    const struct kva_forecast_cell *x = &f->cell[c - p->cells];
     char budget[32], schedule[48], digest[65];
 
     kva_budget_text(&c->budget, budget);
     kva_schedule_text(&c->schedule, schedule);
     kva_hex(c->digest, 32, digest);
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i}",
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, "
+        "s:f, s:b, s:f, s:I, s:o}",
         "digest", digest, "slug", c->slug, "model", p->models[c->model].suite->id, "task",
         p->tasks[c->task].suite->id, "method", c->method.spec, "budget", budget,
         "schedule", schedule, "enforce", kva_enforce_name(c->enforce), "visibility",
         kva_visibility_name(c->visibility), "numerics", c->numerics, "kv",
         c->kv == KVA_F32 ? "f32" : "f16", "n", c->n, "reps", c->reps, "todo", todo,
-        "perf_todo", perf);
+        "perf_todo", perf, "peak_bytes", x->peak_bytes, "fits",
+        x->peak_bytes <= f->machine_bytes, "discordant", x->discordant, "pairs",
+        (json_int_t)x->pairs, "mde", isnan(x->mde) ? json_null() : json_real(x->mde));
 }
 
 static enum kva_status print_json(const struct kva_plan *p, const int *todo,
-                                  const int *perf, double seconds, struct kva_buf *out,
-                                  struct kva_error *err)
+                                  const int *perf, const struct kva_forecast *f,
+                                  struct kva_buf *out, struct kva_error *err)
 {
-    json_t *cells = json_array(), *excluded = json_array(), *o;
+    json_t *cells = json_array(), *excluded = json_array(), *o,
+           *rules = rules_of(p->suite);
     char *text;
 
     for (int i = 0; i < p->n_cells; i++)
-        json_array_append_new(cells, cell_json(p, &p->cells[i], todo[i], perf[i]));
+        json_array_append_new(cells, cell_json(p, &p->cells[i], f, todo[i], perf[i]));
     for (int i = 0; i < p->suite->n_excluded; i++)
         json_array_append_new(excluded, json_integer(p->suite->excluded[i]));
     o = json_pack(
-        "{s:s, s:s, s:s?, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:o, s:o, s:o}",
+        "{s:s, s:s, s:s?, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:o, s:O?, s:o, s:f, "
+        "s:f, s:o, s:o}",
         "schema", "kvaudit.plan/1", "suite", p->suite->name, "label", p->suite->note,
         "limit", p->suite->limit, "planned", (json_int_t)p->n_planned, "done",
         (json_int_t)p->n_done, "retriable", (json_int_t)p->n_retriable, "todo",
         (json_int_t)p->n_todo, "perf_todo", (json_int_t)p->n_perf_todo, "units",
         p->n_units, "duplicates", p->suite->duplicates_dropped, "excluded", excluded,
-        "seconds", isnan(seconds) ? json_null() : json_real(seconds), "cells", cells);
+        "exclude", rules, "seconds",
+        isnan(f->seconds) ? json_null() : json_real(f->seconds), "machine_bytes",
+        f->machine_bytes, "disk_bytes", f->disk_bytes, "shard",
+        p->suite->shard.n > 0
+            ? json_pack("{s:i, s:i, s:s, s:i, s:i}", "i", p->suite->shard.i, "n",
+                        p->suite->shard.n, "balance",
+                        kva_balance_name(p->suite->shard.balance), "contexts", p->n_mine,
+                        "of", p->n_contexts)
+            : json_null(),
+        "cells", cells);
+    json_decref(rules);
     text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(o);
     if (!text)
@@ -359,13 +415,13 @@ static enum kva_status print_json(const struct kva_plan *p, const int *todo,
     return kva_buf_status(out, err);
 }
 
-enum kva_status kva_plan_print(const struct kva_plan *p, struct kva_db *db, bool json,
-                               struct kva_buf *out, struct kva_error *err)
+enum kva_status kva_plan_print(const struct kva_plan *p, struct kva_db *db, int threads,
+                               bool json, struct kva_buf *out, struct kva_error *err)
 {
     int *todo = kva_calloc((size_t)p->n_cells + 1, sizeof todo[0]);
     int *perf = kva_calloc((size_t)p->n_cells + 1, sizeof perf[0]);
     struct group *g = kva_calloc((size_t)p->n_cells + 1, sizeof g[0]);
-    double seconds;
+    struct kva_forecast f = {0};
     int n = 0;
     enum kva_status rc;
 
@@ -374,9 +430,9 @@ enum kva_status kva_plan_print(const struct kva_plan *p, struct kva_db *db, bool
         goto out;
     }
     count_jobs(p, todo, perf);
-    KVA_GO(estimate(p, db, &seconds, err));
+    KVA_GO(kva_forecast(p, db, threads, &f, err));
     if (json) {
-        rc = print_json(p, todo, perf, seconds, out, err);
+        rc = print_json(p, todo, perf, &f, out, err);
         goto out;
     }
     for (int i = 0; i < p->n_cells; i++) {
@@ -390,7 +446,7 @@ enum kva_status kva_plan_print(const struct kva_plan *p, struct kva_db *db, bool
         }
         add_to(&g[k], &p->cells[i], todo[i], perf[i]);
     }
-    print_text(p, g, n, seconds, out);
+    print_text(p, g, n, &f, out);
     rc = kva_buf_status(out, err);
 out:
     for (int i = 0; i < n; i++)
@@ -398,5 +454,6 @@ out:
     free(g);
     free(todo);
     free(perf);
+    kva_forecast_release(&f);
     return rc;
 }

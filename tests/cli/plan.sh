@@ -21,6 +21,17 @@ has dry_run_estimate "$T/out" "estimated time: unknown"
 check dry_run_limit 0 "$KVAUDIT" run "$T/s.json" -n --limit 1 --set 'methods=["knorm"]' --only budget=keep=0.5
 has dry_run_limit_is_said "$T/out" "limited to 1 samples a cell"
 has dry_run_limit_counts "$T/out" "3 cells, 3 outcomes"
+has dry_run_memory "$T/out" "largest cell: "
+has dry_run_disk "$T/out" "the database grows by about "
+sed 's/"defaults"/"exclude": [{"method": "random", "budget": {"keep": 0.25}}], "defaults"/' "$T/s.json" >"$T/ex.json"
+check dry_run_exclude 0 "$KVAUDIT" run "$T/ex.json" -n
+has dry_run_says_the_rule "$T/out" '/exclude/0 {"budget":{"keep":0.25},"method":"random"} removed 1 cell'
+# with history: time, and how often samples differ from the full cache's
+check dry_run_history_made 0 "$KVAUDIT" run "$T/s.json" --db "$T/h.db" --set 'tasks=["ruler/niah_single_2@320"]' --progress none
+check dry_run_history 0 "$KVAUDIT" run "$T/s.json" --db "$T/h.db" -n --set 'tasks=["ruler/niah_single_2@320","ruler/niah_single_1@512"]' --set defaults.n=60
+hasnt dry_run_knows_the_time "$T/out" "estimated time: unknown"
+has dry_run_measured_pairs "$T/out" "measured on 12 pairs of ruler/niah_single_2@320"
+has dry_run_assumed_pairs "$T/out" "with n = 60 no difference can be shown at 10 % discordant samples (power 0.8)"
 check no_suite 2 "$KVAUDIT" run
 check missing_suite 3 "$KVAUDIT" run "$T/none.json" -n
 check missing_model 3 "$KVAUDIT" run configs/smoke.json -n
@@ -37,6 +48,11 @@ if have_jq plan_json; then
   "$KVAUDIT" run "$T/s.json" -n --json >"$T/out"
   is plan_schema "$(jq -r .schema "$T/out")" kvaudit.plan/1
   is plan_numbers "$(jq -c '[.planned, .todo, .done, .units, (.cells | length)]' "$T/out")" "[18,18,0,3,6]"
+  is plan_estimates "$(jq -c '[.seconds, (.disk_bytes > 0), (.machine_bytes > 0), .shard, .exclude, ([.cells[] | .fits] | all), .cells[0].pairs, .cells[0].discordant]' "$T/out")" \
+    "[null,true,true,null,null,true,0,0.1]"
+  "$KVAUDIT" run "$T/ex.json" -n --json --shard 0/2 >"$T/out2"
+  is plan_shard "$(jq -c '[.shard.i, .shard.n, .shard.balance, .shard.contexts, .shard.of, .exclude[0].method, .excluded]' "$T/out2")" \
+    '[0,2,"cost",2,3,"random",[1]]'
   is plan_digests_differ "$(jq -r '.cells[].digest' "$T/out" | sort -u | wc -l)" 6
   # the environment and resources change no identity
   KVAUDIT_CPU=scalar KVAUDIT_JOBS=1 "$KVAUDIT" run "$T/s.json" -n --json --threads 2 >"$T/out2"
