@@ -33,6 +33,7 @@ extern "C" {
     X(UNSUPPORTED, 3, "not supported")                                                   \
     X(NETWORK, 3, "network error")                                                       \
     X(DB, 3, "database error")                                                           \
+    X(DAMAGED, 4, "a damaged database")                                                  \
     X(INVALID, 2, "invalid argument")                                                    \
     X(BUDGET, 3, "memory budget exceeded")                                               \
     X(TRUNCATED, 5, "prompt does not fit the model's context")                           \

@@ -63,6 +63,10 @@ enum kva_status kva_db_fail(struct kva_db *db, int sqlite_rc, const char *what,
     case SQLITE_LOCKED:
         return KVA_FAIL(err, KVA_EDB, "%s: %s: another process holds the file (%s)",
                         db->path, what, words);
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return KVA_FAIL(err, KVA_EDAMAGED, "%s: %s: the file is damaged (%s)", db->path,
+                        what, words);
     case SQLITE_CONSTRAINT:
         if (extended == SQLITE_CONSTRAINT_UNIQUE ||
             extended == SQLITE_CONSTRAINT_PRIMARYKEY)
@@ -362,7 +366,7 @@ static enum kva_status check_content(struct kva_db *db, int *version,
     KVA_TRY(ask(db, "PRAGMA application_id", &app, err));
     KVA_TRY(ask(db, "PRAGMA user_version", &user, err));
     KVA_TRY(ask(db, "SELECT count(*) FROM sqlite_master", &objects, err));
-    *version = (int)user;
+    *version = db->version = (int)user;
     if (app == 0 && objects == 0 && user == 0)
         return KVA_OK;
     return check_identity(db->path, app, user, err);
@@ -503,6 +507,11 @@ void kva_db_close(struct kva_db *db)
     free(db);
 }
 
+int kva_db_file_version(const struct kva_db *db)
+{
+    return db->version;
+}
+
 const char *kva_db_path(const struct kva_db *db)
 {
     return db->path;
@@ -526,7 +535,7 @@ enum kva_status kva_db_check(struct kva_db *db, struct kva_error *err)
     if (rc != SQLITE_ROW)
         status = kva_db_fail(db, rc, "integrity_check", err);
     else if (strcmp((const char *)sqlite3_column_text(st, 0), "ok") != 0)
-        status = KVA_FAIL(err, KVA_EDB, "%s is damaged: %s", db->path,
+        status = KVA_FAIL(err, KVA_EDAMAGED, "%s is damaged: %s", db->path,
                           (const char *)sqlite3_column_text(st, 0));
     sqlite3_finalize(st);
     KVA_TRY(status);
@@ -535,9 +544,10 @@ enum kva_status kva_db_check(struct kva_db *db, struct kva_error *err)
     if (rc == SQLITE_OK)
         rc = sqlite3_step(st);
     if (rc == SQLITE_ROW)
-        status = KVA_FAIL(err, KVA_EDB, "%s: a row of %s refers to a missing row of %s",
-                          db->path, (const char *)sqlite3_column_text(st, 0),
-                          (const char *)sqlite3_column_text(st, 2));
+        status =
+            KVA_FAIL(err, KVA_EDAMAGED, "%s: a row of %s refers to a missing row of %s",
+                     db->path, (const char *)sqlite3_column_text(st, 0),
+                     (const char *)sqlite3_column_text(st, 2));
     else if (rc != SQLITE_DONE)
         status = kva_db_fail(db, rc, "foreign_key_check", err);
     sqlite3_finalize(st);

@@ -30,7 +30,9 @@ enum kva_status kva_db_open(const char *path, enum kva_db_mode mode, struct kva_
                             struct kva_error *err);
 void kva_db_close(struct kva_db *db);
 const char *kva_db_path(const struct kva_db *db);
-/* integrity_check and foreign_key_check. */
+/* The schema version the file had when it was opened; 0: it was new. */
+int kva_db_file_version(const struct kva_db *db);
+/* integrity_check and foreign_key_check; KVA_EDAMAGED. */
 enum kva_status kva_db_check(struct kva_db *db, struct kva_error *err);
 /* WAL checkpoint (truncate), at the end of a run. */
 enum kva_status kva_db_checkpoint(struct kva_db *db, struct kva_error *err);

@@ -114,6 +114,7 @@ struct kva_db {
     char *path;
     bool writable;
     bool batch;    /* inside kva_db_begin */
+    int version;   /* of the schema when the file was opened; 0: it was empty */
     bool migrated; /* the handle is a private copy of an older file */
     sqlite3_stmt *stmt[KVA_DB_N_STMT];
     sqlite3_stmt *row; /* the last statement of kva_db_put_row and its text */

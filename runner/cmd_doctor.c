@@ -5,6 +5,7 @@
  * --tokenize and --nll make it a filter for comparing the tokenizer and the engine with
  * others: JSON in, JSON out, a line each. */
 #include "runner/commands.h"
+#include "runner/doctor_db.h"
 #include "runner/plan.h"
 
 #include <errno.h>
@@ -402,20 +403,21 @@ out:
     return rc;
 }
 
-static enum kva_status check_db(struct kva_error *err)
+/* All files are examined; the first failure decides the exit code. */
+static int check_db(void)
 {
-    for (int i = 0; i < kva_common.db.n; i++) {
-        struct kva_db *db;
-        enum kva_status rc;
+    int code = 0;
 
-        KVA_TRY(kva_db_open(kva_common.db.v[i], KVA_DB_READ, &db, err));
-        rc = kva_db_check(db, err);
-        kva_db_close(db);
-        KVA_TRY(rc);
-        if (!kva_common.quiet)
-            fprintf(stderr, "kvaudit: %s is sound\n", kva_common.db.v[i]);
+    for (int i = 0; i < kva_common.db.n; i++) {
+        struct kva_error err = {0};
+
+        if (kva_doctor_db(kva_common.db.v[i], kva_common.json != 0, &err) != KVA_OK) {
+            int here = kva_command_fail(&err);
+
+            code = code ? code : here;
+        }
     }
-    return KVA_OK;
+    return code;
 }
 
 int kva_cmd_doctor(int argc, char **argv)
@@ -437,6 +439,6 @@ int kva_cmd_doctor(int argc, char **argv)
     if (opt.model)
         return with_model(&err) == KVA_OK ? 0 : kva_command_fail(&err);
     if (kva_common.db.n)
-        return check_db(&err) == KVA_OK ? 0 : kva_command_fail(&err);
+        return check_db();
     return machine();
 }

@@ -311,7 +311,8 @@ static void damage_is_reported(void **state)
     assert_int_equal(
         execute(f.db, "PRAGMA foreign_keys=OFF; INSERT INTO plan VALUES(77,88,1,1)"),
         SQLITE_OK);
-    FAILS(KVA_EDB, kva_db_check(f.db, &err));
+    FAILS(KVA_EDAMAGED, kva_db_check(f.db, &err));
+    assert_int_equal(kva_status_exit(err.code), 4);
     assert_non_null(strstr(err.text, "plan"));
     fixture_close(&f);
 }

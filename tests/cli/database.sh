@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# database.sh - merge and doctor --db: exit codes, messages, damaged files; --journal delete.
+. tests/cli/common.inc
+. tests/cli/proof.inc
+suite s '"methods":["streaming","keydiff"],"tasks":["ruler/niah_single_1@320"],
+  "budgets":[{"keep":0.5}],"defaults":{"n":6,"max_new_tokens":4}'
+run_suite s a 0
+for i in 0 1 2; do run_suite s p$i 0 --shard $i/3; done
+sqlite3 "$T/v1.db" <tests/db/fixtures/v1.sql
+
+# ---- merge
+report() { "$KVAUDIT" report --db "$1" --json 2>/dev/null; }
+check merges 0 "$KVAUDIT" merge "$T/m.db" "$T/p0.db" "$T/p1.db" "$T/p2.db"
+has coverage "$T/out" "24 of 24 outcomes, 0 failed, 0 missing"
+report "$T/m.db" >"$T/m.json"
+for order in "0 2 1" "1 0 2" "1 2 0" "2 0 1" "2 1 0"; do
+  set -- $order
+  rm -f "$T/o.db"*
+  "$KVAUDIT" merge "$T/o.db" "$T/p$1.db" "$T/p$2.db" "$T/p$3.db" >/dev/null 2>&1
+  report "$T/o.db" >"$T/o.json"
+  same "report_of_order_${order// /}" "$T/m.json" "$T/o.json"
+done
+check again 0 "$KVAUDIT" merge "$T/m.db" "$T/p1.db" --json
+if have_jq again_is_known; then is again_is_known "$(jq -c '[.inputs[0].new, .inputs[0].conflicts, .plans[0].done]' "$T/out")" "[0,0,24]"; fi
+report "$T/m.db" >"$T/o.json"
+same again_changes_no_report "$T/m.json" "$T/o.json"
+check older_input 0 "$KVAUDIT" merge "$T/o.db" "$T/v1.db"
+count older_input_is_only_read v1 1 "PRAGMA user_version"
+cp "$T/p1.db" "$T/x.db"
+sqlite3 "$T/x.db" "UPDATE outcome SET score = 1 - score WHERE outcome_id = 1"
+cp "$T/m.db" "$T/c.db"
+check conflict 4 "$KVAUDIT" merge "$T/c.db" "$T/x.db" "$T/v1.db"
+has conflict_is_named "$T/err" "1 outcomes differ from those stored"
+has the_other_input_is_merged "$T/out" "v1.db: 24 outcomes, 24 new"
+count conflict_row c 1 "SELECT count(*) FROM merge_conflict"
+check keep 0 "$KVAUDIT" merge "$T/c.db" "$T/x.db" --on-conflict keep
+check as_rep 0 "$KVAUDIT" merge "$T/c.db" "$T/x.db" --on-conflict as-rep
+count as_rep_stored c 1 "SELECT count(*) FROM outcome WHERE rep = 1"
+check itself 2 "$KVAUDIT" merge "$T/c.db" "$T/c.db"
+check missing_input 3 "$KVAUDIT" merge "$T/none.db" "$T/p0.db" "$T/nope.db"
+[ -e "$T/none.db" ] && no nothing_is_made || ok nothing_is_made
+sqlite3 "$T/foreign.db" "CREATE TABLE songs(x)"
+check foreign_input 3 "$KVAUDIT" merge "$T/c.db" "$T/foreign.db"
+check one_argument 2 "$KVAUDIT" merge "$T/c.db"
+check unknown_rule 2 "$KVAUDIT" merge "$T/c.db" "$T/p0.db" --on-conflict first
+# what two machines made of it goes on: nothing is left to do
+run_suite s m 0
+has merged_file_is_complete "$T/m.err" "0 to do"
+
+# ---- doctor --db
+check sound 0 "$KVAUDIT" doctor --db "$T/a.db" --db "$T/v1.db"
+for w in "schema version 2" "schema version 1, read through a copy" "agree with their digest" "1 done" "12 error"; do
+  has "doctor_says_${w%% *}_${#w}" "$T/out" "$w"
+done
+hasnt nothing_is_broken "$T/out" BROKEN
+check json 0 "$KVAUDIT" doctor --db "$T/a.db" --json
+if have_jq json_reads; then is json_reads "$(jq -r '.schema, .ok' "$T/out" | tr '\n' ' ')" "kvaudit.doctor_db/1 true "; fi
+size=$(stat -c %s "$T/a.db")
+head -c $((size / 2)) "$T/a.db" >"$T/half.db"
+check truncated 4 "$KVAUDIT" doctor --db "$T/half.db"
+head -c 60 "$T/a.db" >"$T/stump.db"
+check stump 3 "$KVAUDIT" doctor --db "$T/stump.db"
+flip() { # FILE OFFSET: one bit
+  local b
+  b=$(od -An -tu1 -j "$2" -N1 "$1")
+  printf "$(printf '\\%03o' $((b ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+# a bit inside an answer's tokens: SQLite cannot know, the digest does
+text=$(sql a "SELECT hex(text) || hex(token_ids) FROM generation ORDER BY length(text) DESC LIMIT 1" | tr A-F a-f)
+at=$(od -An -v -tx1 "$T/a.db" | tr -d ' \n' | grep -ob "$text" | head -1 | cut -d: -f1)
+cp "$T/a.db" "$T/bit.db"
+flip "$T/bit.db" $((at / 2 + ${#text} / 2 - 1))
+check flipped_bit_of_an_answer 4 "$KVAUDIT" doctor --db "$T/bit.db"
+has flipped_answer_is_named "$T/out" "1 of"
+# the head of a page: its kind is no kind
+cp "$T/a.db" "$T/page.db"
+flip "$T/page.db" $((4096 * 5))
+check flipped_bit_of_a_page 4 "$KVAUDIT" doctor --db "$T/page.db"
+cp "$T/a.db" "$T/loose.db"
+sqlite3 "$T/loose.db" "UPDATE outcome SET run_id = 99 WHERE outcome_id = 1"
+check loose_reference 4 "$KVAUDIT" doctor --db "$T/loose.db"
+has loose_reference_is_named "$T/out" "of outcome refers to a missing row of run"
+check damaged_input 4 "$KVAUDIT" merge "$T/d.db" "$T/half.db"
+
+# ---- a rollback journal, for file systems without shared memory
+run_suite s j 0 --journal delete
+count journal_of_the_file j delete "PRAGMA journal_mode"
+outcomes a >"$T/a.txt"
+outcomes j >"$T/j.txt"
+same journals_change_nothing "$T/a.txt" "$T/j.txt"
+check unknown_journal 2 "$KVAUDIT" run "$T/s.json" --journal off
+exit $bad
