@@ -170,6 +170,7 @@ $(B)/tests/sim/%: tests/sim/%.c $(LIBS) $(wildcard tests/sim/*.h)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -Wno-missing-prototypes -o $@ $< $(LIBS) $(PKG_LIBS)
 simulate: $(SIMS)
+	$(Q)$(B)/tests/sim/coverage > $(B)/coverage.md && mv $(B)/coverage.md metrics/coverage.md
 	$(Q)$(B)/tests/sim/nights > $(B)/nights.md && mv $(B)/nights.md reports/nights.md
 
 # ---- the two commands --------------------------------------------------------------------------

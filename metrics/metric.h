@@ -161,6 +161,11 @@ double kva_stat_mean_retention(const double *x, const double *y, size_t n);
 double kva_stat_budget_at(const double *x, const double *y, size_t n, double level,
                           bool *monotone);
 
+/* Interval of the mean of n independent estimates x with intervals ci: square-and-add of
+ * the distances to either side (MOVER, Zou and Donner 2008). Not ok when one is not. */
+struct kva_interval kva_stat_mean_interval(const double *x, const struct kva_interval *ci,
+                                           size_t n);
+
 /* ---- several samples of one problem (tasks-longbench-math.md B.3) ---- */
 
 /* avg@k: mean over problems of correct/samples, the estimate of pass@1. NaN when there is

@@ -196,6 +196,21 @@ struct kva_interval kva_stat_suite(const struct kva_stratum *s, size_t n_strata)
                      kva_stat_t975(var * var / below));
 }
 
+struct kva_interval kva_stat_mean_interval(const double *x, const struct kva_interval *ci,
+                                           size_t n)
+{
+    double mean = kva_stat_mean(x, n), below = 0, above = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!ci[i].ok || isnan(x[i]))
+            return (struct kva_interval){0, 0, false};
+        below += (x[i] - ci[i].lo) * (x[i] - ci[i].lo);
+        above += (ci[i].hi - x[i]) * (ci[i].hi - x[i]);
+    }
+    return (struct kva_interval){mean - sqrt(below) / (double)n,
+                                 mean + sqrt(above) / (double)n, n > 0};
+}
+
 /* ---- clusters ---- */
 
 bool kva_stat_units_init(struct kva_stat_units *u, size_t n)

@@ -18,20 +18,21 @@
  * with e_c, C and df as in stats_basic.c, the difference likewise with R = 1 and without
  * the division. w of an observation at +s and at -s stands for the differences that few
  * samples have not shown yet, s^2 = largest difference seen times the range of the
- * values; w = 0 is the textbook interval. (With w = 1 and binary scores it would be that
- * of Bonett and Price 2012, which is made for the worst p and is too wide on average.)
+ * values, over the root of the samples a cluster; w = 0 is the textbook interval. (With w
+ * = 1 and binary scores it would be that of Bonett and Price 2012, which is made for the
+ * worst p and is too wide on average.)
  *
  * Arms that differ by the same amount everywhere would give width zero. Then the share of
  * samples that could still differ is bounded by Wilson's interval for 0 of n units, and
  * the difference by that share of the range: 1, or the largest nats seen. */
 #include "metrics/stats_internal.h"
+#include "metrics/stats_random.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <gsl/gsl_rng.h>
 #include <gsl/gsl_statistics_double.h>
 
 #define SMALL       30
@@ -64,6 +65,7 @@ struct arm_sums {
     size_t n_units, n;
     double *a, *b; /* per unit */
     size_t *size;
+    struct kva_mt_below below; /* draws a unit */
 };
 
 struct plan {
@@ -129,6 +131,7 @@ static bool plan_init(struct plan *p, const struct kva_stratum *s, size_t n_stra
             }
         at += st->n;
         p->n_units += u.n;
+        t->below = kva_mt_below(u.n);
     }
     p->n_strata = n_strata;
     ok = true;
@@ -158,7 +161,7 @@ static void point(const struct plan *p, double *a, double *b)
     *b /= (double)p->n_strata;
 }
 
-static void replicate(const struct plan *p, gsl_rng *rng, double *a, double *b)
+static void replicate(const struct plan *p, struct kva_mt *rng, double *a, double *b)
 {
     *a = *b = 0;
     for (size_t i = 0; i < p->n_strata; i++) {
@@ -166,13 +169,21 @@ static void replicate(const struct plan *p, gsl_rng *rng, double *a, double *b)
         double sa = 0, sb = 0;
         size_t n = 0;
 
-        for (size_t k = 0; k < t->n_units; k++) {
-            size_t c = gsl_rng_uniform_int(rng, t->n_units);
+        if (t->n == t->n_units) /* one sample a unit */
+            for (n = 0; n < t->n_units; n++) {
+                size_t c = kva_mt_index(rng, &t->below);
 
-            sa += t->a[c];
-            sb += t->b[c];
-            n += t->size[c];
-        }
+                sa += t->a[c];
+                sb += t->b[c];
+            }
+        else
+            for (size_t k = 0; k < t->n_units; k++) {
+                size_t c = kva_mt_index(rng, &t->below);
+
+                sa += t->a[c];
+                sb += t->b[c];
+                n += t->size[c];
+            }
         *a += sa / (double)n;
         *b += sb / (double)n;
     }
@@ -220,7 +231,7 @@ static double linear_variance(const struct arm_sums *t, double r, double far2, d
 
         sum += d * d;
     }
-    sum += 2 * w * (n / units) * (n / units) * (far2 + mean * mean);
+    sum += 2 * w * (n / units) * (n / units) * (far2 * sqrt(units / n) + mean * mean);
     return sum / (n * n) * units / (units - 1 + 2 * w);
 }
 
@@ -290,28 +301,21 @@ static enum kva_status resample(const struct plan *p, uint32_t seed, int replica
                                 struct kva_boot *out, struct kva_error *err)
 {
     size_t n = (size_t)replicates, n_ratio = 0;
-    double *diff = kva_calloc(2 * n, sizeof *diff), *ratio = diff + n;
-    gsl_rng *rng;
+    double *diff = kva_calloc(2 * n, sizeof *diff), *ratio = diff ? diff + n : NULL;
+    struct kva_mt rng;
 
-    kva_stat_init();
-    rng = gsl_rng_alloc(gsl_rng_mt19937);
-    if (!diff || !rng) {
-        free(diff);
-        if (rng)
-            gsl_rng_free(rng);
+    if (!diff)
         return KVA_FAIL(err, KVA_ENOMEM, "bootstrap of %d replicates: out of memory",
                         replicates);
-    }
-    gsl_rng_set(rng, seed);
+    kva_mt_set(&rng, seed ? seed : 4357);
     for (size_t i = 0; i < n; i++) {
         double a, b;
 
-        replicate(p, rng, &a, &b);
+        replicate(p, &rng, &a, &b);
         diff[i] = a - b;
         if (b > 0)
             ratio[n_ratio++] = a / b;
     }
-    gsl_rng_free(rng);
     out->dropped = (double)(n - n_ratio) / (double)n;
     out->diff_ci = percentile(diff, n);
     if (!isnan(out->ratio) && out->dropped <= MAX_DROPPED)

@@ -8,6 +8,7 @@
  *   Mann-Whitney: the same over all choices of na among na + nb midranks, ties included
  */
 #include "metrics/stats_internal.h"
+#include "metrics/stats_random.h"
 
 #include <limits.h>
 #include <math.h>
@@ -16,7 +17,6 @@
 
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_randist.h>
-#include <gsl/gsl_rng.h>
 
 #define MAX_FLIP     20 /* exact sign flip: 2^20 patterns */
 #define MAX_WILCOXON 50 /* counts below 2^53 */
@@ -50,38 +50,78 @@ double kva_stat_signtest(uint64_t wins, uint64_t losses)
 
 /* ---- sign flip ---- */
 
-/* Patterns of the signs of d[0..n-1], added to `sum`, that reach the limit. */
-static uint64_t count_flips(const double *d, size_t n, double sum, double limit)
+static int ascending(const void *x, const void *y)
 {
-    if (n == 0)
-        return fabs(sum) >= limit;
-    return count_flips(d + 1, n - 1, sum + d[0], limit) +
-           count_flips(d + 1, n - 1, sum - d[0], limit);
+    double a = *(const double *)x, b = *(const double *)y;
+
+    return a < b ? -1 : a > b;
 }
 
+/* All sums +-d[0] +-d[1] ..., ascending; 2^n of them. */
+static void all_sums(const double *d, size_t n, double *sum)
+{
+    size_t have = 1;
+
+    sum[0] = 0;
+    for (size_t i = 0; i < n; i++, have *= 2)
+        for (size_t k = 0; k < have; k++) {
+            sum[have + k] = sum[k] - d[i];
+            sum[k] += d[i];
+        }
+    qsort(sum, have, sizeof *sum, ascending);
+}
+
+/* Share of the sign patterns whose sum reaches the limit in absolute value: the sums of
+ * two halves, each sorted, met from both ends. NaN: out of memory. */
+static double flip_all(const double *d, size_t n, double limit)
+{
+    size_t na = n / 2, nb = n - na, ea = (size_t)1 << na, eb = (size_t)1 << nb, j = eb;
+    double *a = kva_calloc(ea + eb, sizeof *a), *b = a ? a + ea : NULL;
+    uint64_t above = 0;
+
+    if (!a)
+        return (double)NAN;
+    all_sums(d, na, a);
+    all_sums(d + na, nb, b);
+    for (size_t i = 0; i < ea; i++) {
+        while (j > 0 && a[i] + b[j - 1] >= limit)
+            j--;
+        above += eb - j;
+    }
+    free(a);
+    /* patterns come in mirrored pairs */
+    return limit <= 0 ? 1 : 2 * (double)above / ldexp(1, (int)n);
+}
+
+/* Eight units at a time: table[k][byte] is the sum of units 8k.. with the signs of the
+ * byte's bits, so a pattern costs one look-up for eight units. */
 static double flip_at_random(const double *d, size_t n, double limit, uint32_t seed,
                              int flips)
 {
-    gsl_rng *rng;
+    size_t blocks = (n + 31) / 32 * 4;
+    double(*table)[256] = kva_calloc(blocks, sizeof *table);
+    struct kva_mt rng;
     uint64_t hits = 0;
 
-    kva_stat_init();
-    rng = gsl_rng_alloc(gsl_rng_mt19937);
-    if (!rng)
+    if (!table)
         return (double)NAN;
-    gsl_rng_set(rng, seed);
+    for (size_t k = 0; k < blocks; k++)
+        for (size_t i = 8 * k; i < 8 * k + 8 && i < n; i++)
+            for (unsigned byte = 0; byte < 256; byte++)
+                table[k][byte] += byte >> i % 8 & 1 ? d[i] : -d[i];
+    kva_mt_set(&rng, seed ? seed : 4357);
     for (int f = 0; f < flips; f++) {
-        unsigned long bits = 0;
-        double sum = 0;
+        double s[4] = {0, 0, 0, 0};
 
-        for (size_t i = 0; i < n; i++) {
-            if (i % 32 == 0)
-                bits = gsl_rng_get(rng); /* 32 fair bits of mt19937 */
-            sum += bits >> i % 32 & 1 ? d[i] : -d[i];
+        for (size_t k = 0; k < blocks; k += 4) {
+            uint32_t bits = kva_mt_get(&rng); /* 32 fair bits */
+
+            for (size_t i = 0; i < 4; i++)
+                s[i] += table[k + i][bits >> 8 * i & 255];
         }
-        hits += fabs(sum) >= limit;
+        hits += fabs(s[0] + s[1] + s[2] + s[3]) >= limit;
     }
-    gsl_rng_free(rng);
+    free(table);
     return (double)(1 + hits) / ((double)flips + 1);
 }
 
@@ -119,7 +159,7 @@ double kva_stat_signflip(const struct kva_stratum *s, size_t n_strata, uint32_t 
     if (n == 0)
         p = 1;
     else if (n <= MAX_FLIP)
-        p = (double)count_flips(d, n, 0, fabs(sum) - SLACK) / ldexp(1, (int)n);
+        p = flip_all(d, n, fabs(sum) - SLACK);
     else
         p = flip_at_random(d, n, fabs(sum) - SLACK, seed, flips);
     free(d);

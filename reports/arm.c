@@ -232,7 +232,8 @@ void kva_arm_measure(const struct kva_data *d, const struct kva_cells *c,
     arm->nats_p = arm->nats_p_adj = arm->nats.ratio = arm->nats.diff = (double)NAN;
     arm->alloc = arm->meta = arm->live = arm->dense_bytes = arm->peak = (double)NAN;
     arm->end = arm->kept_share = arm->alone_peak = (double)NAN;
-    arm->boot.ratio = arm->boot.diff = (double)NAN;
+    arm->boot.ratio = arm->boot.diff = arm->rival_p = (double)NAN;
+    arm->rival = -1;
     for (int t = 0; t < b->n_task; t++)
         if (arm->cell[t] >= 0)
             cap += c->first_outcome[arm->cell[t] + 1] - c->first_outcome[arm->cell[t]];

@@ -125,6 +125,12 @@ struct kva_arm {
     double nats_p, nats_p_adj;
     int nats_rank; /* as rank, by answer nats; 0: none */
     bool nats_tied;
+    /* Pareto (reports.md 4.8): bytes held against score, complete rows and dense. front:
+     * nobody holds as little and scores as much. dominated: some row that holds no more
+     * scores significantly better; false for the others, front or not. */
+    bool front, dominated;
+    int rival;      /* the row that dominates this one, while computing; -1 none */
+    double rival_p; /* of the difference to it */
     double alloc, meta, live, dense_bytes, peak, end, kept_share; /* means; NaN: none */
     double ttft_ms, prefill_ms, scoring_ms, evict_ms, question_ms, token_s, alone_peak;
     int n_alone;
@@ -377,6 +383,9 @@ struct kva_tab *kva_board_tab(struct kva_report *r, const struct kva_board *b,
 /* What names an arm: short name with the specification as its details, budget, both. */
 void kva_arm_names(const struct kva_arm *a, struct kva_val *method, struct kva_val *keep,
                    struct kva_val *spec);
+
+/* summary.c: two numbers a method, and means over models. */
+enum kva_status kva_summary_tables(struct kva_report *r, struct kva_error *err);
 
 bool kva_same_budget(const struct kva_arm *x, const struct kva_arm *y);
 /* Boards of one model that differ in nothing but tasks and context length. */

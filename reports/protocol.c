@@ -66,6 +66,17 @@ enum kva_status kva_protocols_read(struct kva_report *r, const struct kva_data *
     return KVA_OK;
 }
 
+/* Has some model cells of both? Prompts are fitted with a model's own tokenizer, so the
+ * same task is another one for another model, and stands in that model's tables alone. */
+static bool share_a_model(const struct kva_data *d, int i, int j)
+{
+    for (int x = 0; x < d->n_cells; x++)
+        for (int y = 0; y < d->n_cells && d->cells[x].task == i; y++)
+            if (d->cells[y].task == j && d->cells[y].model == d->cells[x].model)
+                return true;
+    return false;
+}
+
 /* Same suite, name, length and mark: only the digest tells them apart. */
 static bool are_twins(const struct kva_data *d, const struct kva_cells *c, int i, int j)
 {
@@ -73,7 +84,8 @@ static bool are_twins(const struct kva_data *d, const struct kva_cells *c, int i
 
     return a->ctx == b->ctx && strcmp(a->suite, b->suite) == 0 &&
            strcmp(a->name, b->name) == 0 &&
-           strcmp(c->protocol[i].mark, c->protocol[j].mark) == 0;
+           strcmp(c->protocol[i].mark, c->protocol[j].mark) == 0 &&
+           share_a_model(d, i, j);
 }
 
 enum kva_status kva_task_labels(struct kva_report *r, const struct kva_data *d,

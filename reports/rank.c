@@ -8,8 +8,9 @@
  * that is not comparable with the others of its budget has no rank. Answer nats are
  * compared the same way beside the score: retention as the ratio of gains over the blind
  * run, sign flips, a rank of their own. A difference within the noise floor of the
- * score is a tie. The work items are independent, seeded from the pair, and shared by
- * threads: neither their number nor their order changes a bit. */
+ * score is a tie. A row off the Pareto front is tested against the one that dominates it,
+ * adjusted over the rows of the board. The work items are independent, seeded from the
+ * pair, and shared by threads: neither their number nor their order changes a bit. */
 #include "reports/internal.h"
 
 #include <math.h>
@@ -88,12 +89,31 @@ static void nats_against_dense(struct work *w, struct kva_board *b, struct kva_a
     kva_pairs_release(&p);
 }
 
+/* The row that dominates this one, if any. */
+static void against_rival(struct work *w, const struct kva_board *b, struct kva_arm *arm)
+{
+    const struct kva_arm *x = arm->rival < 0 ? NULL : &b->arm[arm->rival];
+    struct kva_pairs p;
+
+    arm->rival_p = (double)NAN;
+    if (!x)
+        return;
+    if (kva_pairs_make(w->d, w->c, b, x, arm, KVA_MEASURE_SCORE, &p, NULL) != KVA_OK) {
+        atomic_store(&w->failed, 1);
+        return;
+    }
+    arm->rival_p = kva_pair_p(&p, kva_pair_seed(w->d, b, x, arm, w->r->opts.seed),
+                              w->r->opts.replicates);
+    kva_pairs_release(&p);
+}
+
 static void against_dense(struct work *w, struct kva_board *b, struct kva_arm *arm)
 {
     uint32_t seed = kva_pair_seed(w->d, b, arm, &b->arm[b->dense], w->r->opts.seed);
 
     score_against_dense(w, b, arm, seed);
     nats_against_dense(w, b, arm, seed);
+    against_rival(w, b, arm);
 }
 
 static void against_method(struct work *w, struct job *j)
@@ -142,7 +162,8 @@ static void *worker(void *arg)
 static enum kva_status run(struct work *w, struct kva_error *err)
 {
     pthread_t thread[MAX_THREADS];
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    long cores =
+        w->r->opts.threads > 0 ? w->r->opts.threads : sysconf(_SC_NPROCESSORS_ONLN);
     int started = 0, want = cores < 1             ? 1
                             : cores > MAX_THREADS ? MAX_THREADS
                                                   : (int)cores;
@@ -349,20 +370,27 @@ static enum kva_status finish_board(struct kva_report *r, struct kva_board *b,
                                     const struct job *job, int from, int to,
                                     struct kva_error *err)
 {
-    double *p = kva_calloc(2 * (size_t)b->n_arm + 1, sizeof *p);
-    double *q = p ? p + b->n_method : NULL;
+    double *p = kva_calloc(3 * (size_t)b->n_arm + 1, sizeof *p);
+    double *q = p ? p + b->n_method : NULL, *f = q ? q + b->n_method : NULL;
 
     if (!p)
         return KVA_FAIL(err, KVA_ENOMEM, "report: ranks: out of memory");
     for (int k = 0; k < b->n_method; k++) {
         p[k] = b->arm[k].p;
         q[k] = b->arm[k].nats_p;
+        f[k] = b->arm[k].rival_p;
     }
     kva_stat_bh(p, (size_t)b->n_method);
     kva_stat_bh(q, (size_t)b->n_method);
+    kva_stat_bh(f, (size_t)b->n_method);
     for (int k = 0; k < b->n_method; k++) {
         b->arm[k].p_adj = p[k];
         b->arm[k].nats_p_adj = q[k];
+        if (b->arm[k].rival >= 0)
+            b->arm[k].dominated =
+                kva_stat_verdict(KVA_TIE_STAT,
+                                 b->arm[b->arm[k].rival].score - b->arm[k].score, f[k],
+                                 b->noise, r->opts.alpha, !isnan(f[k])) == KVA_WIN;
     }
     free(p);
     for (int k = 0; k < b->n_method; k++)
@@ -382,6 +410,43 @@ static enum kva_status noise(const struct kva_data *d, const struct kva_cells *c
     KVA_TRY(kva_noise_of(d, c, b->arm[b->dense].cell, b->used, b->n_task, &n, err));
     b->noise = n.floor;
     b->noise_known = n.known;
+    return KVA_OK;
+}
+
+/* Marks the front and finds for every other row the best one of it that holds no more:
+ * where any row scores significantly better at no more bytes, that one is the first to
+ * show it. */
+static enum kva_status front(struct kva_board *b, struct kva_error *err)
+{
+    double *x = kva_calloc(2 * (size_t)b->n_arm + 1, sizeof *x);
+    double *y = x ? x + b->n_arm : NULL;
+    uint8_t *on = kva_calloc((size_t)b->n_arm + 1, sizeof *on);
+
+    if (!x || !on) {
+        free(x);
+        free(on);
+        return KVA_FAIL(err, KVA_ENOMEM, "report: Pareto front: out of memory");
+    }
+    for (int k = 0; k < b->n_arm; k++) {
+        const struct kva_arm *a = &b->arm[k];
+        bool in = may_rank(b, a) || (b->ranks && a->role == KVA_ARM_DENSE && complete(a));
+
+        x[k] = in ? a->alloc + a->meta : (double)NAN;
+        y[k] = a->score;
+    }
+    kva_stat_pareto(x, y, (size_t)b->n_arm, on);
+    for (int k = 0; k < b->n_arm; k++) {
+        struct kva_arm *a = &b->arm[k];
+
+        a->front = on[k];
+        a->rival = -1;
+        for (int m = 0; m < b->n_arm && !on[k] && !isnan(x[k]); m++)
+            if (on[m] && x[m] <= x[k] &&
+                (a->rival < 0 || b->arm[m].score > b->arm[a->rival].score))
+                a->rival = m;
+    }
+    free(x);
+    free(on);
     return KVA_OK;
 }
 
@@ -438,6 +503,7 @@ enum kva_status kva_boards_compute(struct kva_report *r, const struct kva_data *
         from[i] = w.n;
         if (!shown(r, b))
             continue;
+        KVA_GO(front(b, err));
         for (int k = 0; k < b->n_method && b->dense >= 0; k++)
             w.job[w.n++] = (struct job){.b = b, .x = k, .y = -1};
         from[i] = w.n;

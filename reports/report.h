@@ -36,6 +36,7 @@ struct kva_report_opts {
                     * is  computed: no page, no directory may be made of the report */
     bool brief;    /* of a paper's numbers only the measured ones: for people */
     bool require_figures; /* KVA_ETOOL when gnuplot is missing */
+    int threads;          /* of the statistics; 0: as many as cores. Changes no number */
     const char *command;  /* for the footer; no paths of the machine */
 };
 

@@ -16,6 +16,7 @@ enum {
     C_METHOD,
     C_KEEP,
     C_EFFECTIVE,
+    C_FRONT,
     C_AUDIT,
     C_SCORE,
     C_RETENTION,
@@ -56,6 +57,9 @@ static const struct kva_col LEADER[N_COLS] = {
     {"keep", "keep", "", KVA_COL_TEXT, 0, false, 0, true, "nominal budget: what is kept"},
     {"effective_ratio", "held", "%", KVA_COL_PERCENT, 1, false, 4, false,
      "effective ratio: bytes held after eviction over the bytes of the full cache"},
+    {"pareto", "Pareto", "", KVA_COL_TEXT, 0, false, 16, false,
+     "front: no row of the table holds as little and scores as much; dominated: a row "
+     "that holds no more scores significantly better"},
     {"audit", "audit", "", KVA_COL_TEXT, 0, false, 3, false,
      "what the held bytes prove: PHYSICAL, MASKED, OVER, UNVERIFIED, BROKEN"},
     {"score", "score", "", KVA_COL_PERCENT, 2, true, 0, false,
@@ -322,6 +326,7 @@ static void fill_row(struct kva_report *r, const struct kva_data *d,
     v[C_PEAK] = measured(a, a->alone_peak);
     v[C_LENGTH] = kva_val_number(a->length_stop);
     v[C_COVER] = kva_val_text(coverage(r, a));
+    v[C_FRONT] = kva_val_text(a->front ? "front" : a->dominated ? "dominated" : "");
     v[C_AUDIT] =
         kva_val_text(a->role == KVA_ARM_BLIND ? "BLIND" : kva_badge_text(a->badge));
     v[C_AUDIT].title = audit_help(r, a);
@@ -612,6 +617,7 @@ enum kva_status kva_tables_build(struct kva_report *r, const struct kva_data *d,
     for (int i = 0; i < r->n_board; i++)
         if (r->board[i].single && (!r->opts.one_view || r->view == KVA_VIEW_TASKS))
             KVA_TRY(leader_table(r, d, c, &r->board[i], KVA_VIEW_TASKS, err));
+    KVA_TRY(kva_summary_tables(r, err));
     kva_protocol_table(r, d, c);
     KVA_TRY(kva_views_build(r, d, c, err));
     KVA_TRY(kva_about_build(r, d, c, err));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* test_stats_boot.c - the paired stratified bootstrap. */
+#include "metrics/stats_random.h"
 #include "tests/metrics/stats_fixture.h"
 
 #include <gsl/gsl_rng.h>
@@ -28,6 +29,27 @@ static void the_generator_draws_the_published_indexes(void **state)
     for (size_t i = 0; i < 12; i++)
         assert_int_equal(gsl_rng_uniform_int(r, 8), WANT[i]);
     gsl_rng_free(r);
+}
+
+static void our_generator_is_that_of_gsl_draw_by_draw(void **state)
+{
+    static const size_t below[] = {1, 2, 3, 7, 200, 624, 65536, 1000003, 2147483647};
+    gsl_rng *g = gsl_rng_alloc(gsl_rng_mt19937);
+    static struct kva_mt mt;
+
+    (void)state;
+    for (uint32_t seed = 1; seed < 4000000000u; seed += 799999999u)
+        for (size_t k = 0; k < sizeof below / sizeof below[0]; k++) {
+            struct kva_mt_below b = kva_mt_below(below[k]);
+
+            gsl_rng_set(g, seed);
+            kva_mt_set(&mt, seed);
+            for (int i = 0; i < 2000; i++) {
+                assert_int_equal(kva_mt_get(&mt), gsl_rng_get(g));
+                assert_int_equal(kva_mt_index(&mt, &b), gsl_rng_uniform_int(g, below[k]));
+            }
+        }
+    gsl_rng_free(g);
 }
 
 static void the_worked_example_comes_out_to_the_printed_digits(void **state)
@@ -266,6 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_generator_draws_the_published_indexes),
+        cmocka_unit_test(our_generator_is_that_of_gsl_draw_by_draw),
         cmocka_unit_test(the_worked_example_comes_out_to_the_printed_digits),
         cmocka_unit_test(the_worked_linearised_interval_comes_out_to_the_printed_digits),
         cmocka_unit_test(few_units_that_differ_use_the_linearised_interval),

@@ -4,8 +4,8 @@
  * small version among the tests.
  *
  * Scores of one arm have mean p. A second arm keeps a sample's score with probability
- * 0.7 and draws it anew otherwise, as two methods on the same prompts do: from mean
- * 0.8 p (true ratio 0.94) or, under the null, from the same p on both sides. */
+ * `keep` and draws it anew otherwise, as two methods on the same prompts do: from mean
+ * `lower` p or, under the null, from the same p. */
 #ifndef KVA_TESTS_SIM_H
 #define KVA_TESTS_SIM_H
 
@@ -63,9 +63,10 @@ struct sim_data {
 };
 struct sim_case {
     enum sim_shape shape;
-    int tasks, n;  /* n units a task: samples, or contexts */
-    int questions; /* on a context; 1: no clusters */
+    int tasks, n;    /* n units a task: samples, or contexts */
+    int questions;   /* on a context; 1: no clusters */
     double p, lower; /* mean of b; redrawn scores of a have mean lower * p */
+    double keep;
 };
 
 /* Tasks of a suite differ: p - 0.04 .. p + 0.04. */
@@ -83,15 +84,13 @@ static inline void sim_fill(gsl_rng *g, const struct sim_case *c, struct sim_dat
         double p = sim_task_p(c, t), q = p;
 
         for (int i = 0; i < n; i++) {
-            bool both = c->lower == 1; /* null: either side may be the redrawn one */
-
             if (c->questions > 1 && i % c->questions == 0)
                 q = sim_context(g, p);
             d->cluster[i] = i / c->questions;
             d->b[t][i] = sim_draw(g, c->shape, q);
-            d->a[t][i] = gsl_rng_uniform(g) < SIM_KEEP
+            d->a[t][i] = gsl_rng_uniform(g) < c->keep
                              ? d->b[t][i]
-                             : sim_draw(g, c->shape, both ? q : c->lower * q);
+                             : sim_draw(g, c->shape, c->lower * q);
         }
         d->s[t] = (struct kva_stratum){names[t], d->a[t], d->b[t],
                                        c->questions > 1 ? d->cluster : NULL, (size_t)n};
@@ -101,7 +100,7 @@ static inline void sim_fill(gsl_rng *g, const struct sim_case *c, struct sim_dat
 /* What is true of A(b), A(a)/A(b), A(a) - A(b). */
 static inline double sim_ratio(const struct sim_case *c)
 {
-    return SIM_KEEP + (1 - SIM_KEEP) * c->lower;
+    return c->keep + (1 - c->keep) * c->lower;
 }
 
 static inline bool sim_holds(struct kva_interval ci, double truth)
@@ -132,11 +131,11 @@ static inline struct sim_result sim_run(const struct sim_case *c, int trials,
         sim_fill(g, c, &d);
         for (int t = 0; t < c->tasks; t++) /* the single arm is b */
             d.s[t].a = d.b[t];
-        r.single += sim_holds(c->tasks == 1 && c->questions == 1
-                                  ? kva_stat_single(d.b[0], (size_t)n,
-                                                    c->shape == SIM_BINARY)
-                                  : kva_stat_suite(d.s, (size_t)c->tasks),
-                              c->p);
+        r.single +=
+            sim_holds(c->tasks == 1 && c->questions == 1
+                          ? kva_stat_single(d.b[0], (size_t)n, c->shape == SIM_BINARY)
+                          : kva_stat_suite(d.s, (size_t)c->tasks),
+                      c->p);
         for (int t = 0; t < c->tasks; t++)
             d.s[t].a = d.a[t];
         if (pairs) {
@@ -162,6 +161,78 @@ static inline struct sim_result sim_run(const struct sim_case *c, int trials,
     r.diff /= trials;
     r.p_below /= trials;
     return r;
+}
+
+/* Share of trials whose interval holds the true nats retention 0.8: dense gains
+ * Gamma(3, 1) nats, the method loses Gamma(1/2, 1.2) of them. */
+static inline double sim_nats(int tasks, int n, int trials, int replicates, uint32_t seed)
+{
+    static struct sim_data d;
+    gsl_rng *g = gsl_rng_alloc(gsl_rng_mt19937);
+    int held = 0;
+
+    gsl_rng_set(g, seed);
+    for (int i = 0; i < trials; i++) {
+        struct kva_boot boot;
+
+        for (int t = 0; t < tasks; t++) {
+            for (int k = 0; k < n; k++) {
+                d.b[t][k] = gsl_ran_gamma(g, 3, 1);
+                d.a[t][k] = d.b[t][k] - gsl_ran_gamma(g, 0.5, 1.2);
+            }
+            d.s[t] = (struct kva_stratum){"t", d.a[t], d.b[t], NULL, (size_t)n};
+        }
+        (void)kva_stat_bootstrap(d.s, (size_t)tasks, (uint32_t)i + 1, replicates, false,
+                                 &boot, NULL);
+        held += sim_holds(boot.ratio_ci, 0.8);
+    }
+    gsl_rng_free(g);
+    return (double)held / trials;
+}
+
+/* Share of tables of 8 equal methods (p = 0.6, one task) in which some method ranks
+ * behind another: all pairs tested, adjusted together, as a leaderboard does. */
+static inline double sim_ranks(enum sim_shape shape, int n, int trials, int flips,
+                               uint32_t seed)
+{
+    enum { METHODS = 8, PAIRS = METHODS * (METHODS - 1) / 2 };
+    static double x[METHODS][SIM_MAX_N];
+    gsl_rng *g = gsl_rng_alloc(gsl_rng_mt19937);
+    int wrong = 0;
+
+    gsl_rng_set(g, seed);
+    for (int i = 0; i < trials; i++) {
+        double p[PAIRS];
+        int m = 0;
+        bool any = false;
+
+        for (int k = 0; k < n; k++) {
+            double shared = sim_draw(g, shape, 0.6);
+
+            for (int j = 0; j < METHODS; j++)
+                x[j][k] =
+                    gsl_rng_uniform(g) < SIM_KEEP ? shared : sim_draw(g, shape, 0.6);
+        }
+        for (int a = 0; a < METHODS; a++)
+            for (int b = a + 1; b < METHODS; b++) {
+                struct kva_stratum s = {"t", x[a], x[b], NULL, (size_t)n};
+                uint64_t only_a = 0, only_b = 0;
+
+                for (int k = 0; k < n; k++) {
+                    only_a += x[a][k] > x[b][k];
+                    only_b += x[a][k] < x[b][k];
+                }
+                p[m++] = shape == SIM_BINARY
+                             ? kva_stat_mcnemar(only_a, only_b, NULL)
+                             : kva_stat_signflip(&s, 1, (uint32_t)i + 1, flips);
+            }
+        kva_stat_bh(p, PAIRS);
+        for (int k = 0; k < PAIRS; k++)
+            any |= p[k] < 0.05;
+        wrong += any;
+    }
+    gsl_rng_free(g);
+    return (double)wrong / trials;
 }
 
 #endif
