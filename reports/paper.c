@@ -15,7 +15,23 @@
 
 enum { MAX_COLUMNS = 24 };
 
-static const char *const FLAG[] = {"match", "off", "n/a", "not measured", "not a score"};
+static const char *const FLAG[] = {"match", "off", "n/a", "not measured", "not measured"};
+
+/* What measures a number that is no score. */
+static const char *elsewhere(const struct kva_published *p)
+{
+    static const char *const where[][2] = {{"time", "see kvaudit report timing"},
+                                           {"speedup", "see kvaudit report timing"},
+                                           {"memory", "see kvaudit report memory"},
+                                           {"tally", "see kvaudit compare"},
+                                           {"claim", "a statement of the text"},
+                                           {"card", "of the data, not of a method"}};
+
+    for (size_t i = 0; i < sizeof where / sizeof where[0]; i++)
+        if (strcmp(where[i][0], p->aggregation) == 0)
+            return where[i][1];
+    return "see kvaudit analyze";
+}
 
 enum kva_status kva_paper_finish(struct kva_report **r, enum kva_status rc,
                                  struct kva_error *err)
@@ -318,6 +334,16 @@ static void notes(struct build *b, struct kva_tab *t, const struct kva_paper_res
                  "measured, %d are no scores.",
                  res->n, res->n_match, res->n_off, res->n_na, res->n_missing,
                  res->n_outside);
+    for (int i = 0; i < b->t->n_rows; i++)
+        if (!isnan(b->got[i].value)) {
+            const struct kva_protocol *p =
+                &b->m.c.protocol[b->m.d->cells[b->got[i].cell].task];
+
+            kva_tab_note(b->r, t, "prompts of what was measured: dialect %s, profile %s.",
+                         p->dialect[0] ? p->dialect : "not stated",
+                         p->profile[0] ? p->profile : "not stated");
+            break;
+        }
     for (int i = b->t->first; b->t->n && i < b->t->first + b->t->n_rows; i++)
         off += b->set->row[i].refs && !kva_published_on_grid(&b->set->row[i], b->t->n);
     if (fits)
@@ -350,9 +376,8 @@ static bool wide_table(struct build *b, const struct kva_paper_result *res)
 
     if (!t)
         return false;
-    t->heading = t->caption =
-        kva_arena_printf(&b->r->arena, "%s: %s%s", b->t->id, b->t->title,
-                         b->any || res->n == res->n_outside ? "" : " (not measured)");
+    t->heading = t->caption = kva_arena_printf(
+        &b->r->arena, "%s: %s%s", b->t->id, b->t->title, b->any ? "" : " (not measured)");
     for (int i = 0; i < b->t->n_rows; i++)
         if (!seen_before(b, i) && !paper_row(b, t, i))
             return false;
@@ -397,8 +422,8 @@ static const struct kva_col NUMBER[N_COLS] = {
      "match: the published value lies in the measured interval, widened by its own "
      "sampling error"},
     {"unit", "unit", "", KVA_COL_TEXT, 0, false, 3, false, ""},
-    {"differs", "\xe2\x89\xa0 protocol", "", KVA_COL_TEXT, 0, false, 4, false,
-     "fields that differ: measured (published)"},
+    {"differs", "why not", "", KVA_COL_TEXT, 0, false, 4, false,
+     "fields in which the protocols differ, measured (published), or what measures it"},
     {"note", "note", "", KVA_COL_TEXT, 0, false, 5, false, ""},
     {"method", "specification", "", KVA_COL_TEXT, 0, false, 99, false, ""},
     {"aggregation", "rule", "", KVA_COL_TEXT, 0, false, 99, false, ""},
@@ -441,7 +466,7 @@ static void number_row(struct build *b, struct kva_row *row,
     if (e > 0)
         v[N_ERROR] = kva_val_number(e);
     v[N_FLAG] = kva_val_text(FLAG[x->flag]);
-    v[N_WHY] = kva_val_text(x->differs);
+    v[N_WHY] = kva_val_text(x->flag == KVA_PAPER_OUTSIDE ? elsewhere(p) : x->differs);
     if (isnan(x->value))
         return;
     v[N_MEASURED] = kva_val_interval(x->value, x->ci);
@@ -455,14 +480,28 @@ static void number_row(struct build *b, struct kva_row *row,
 
 static bool number_table(struct build *b, const struct kva_paper_result *res)
 {
-    struct kva_tab *t =
-        kva_tab_add(b->r, tab_id(b, " numbers"), KVA_VIEW_PAPER, NUMBER, N_COLS);
+    struct kva_col *col = kva_arena_alloc(&b->r->arena, N_COLS, sizeof *col);
+    struct kva_tab *t;
 
+    if (!col)
+        return false;
+    memcpy(col, NUMBER, sizeof NUMBER);
+    for (int i = N_MODEL; i <= N_KEEP; i++)
+        col[i].keep = 99; /* names that no number has stay away */
+    for (int i = b->t->first; i < b->t->first + b->t->n_rows; i++) {
+        const struct kva_published *p = &b->set->row[i];
+
+        col[N_MODEL].keep = p->model[0] ? 0 : col[N_MODEL].keep;
+        col[N_METHOD].keep = p->printed[0] ? 0 : col[N_METHOD].keep;
+        col[N_KEEP].keep = p->budget[0] ? 0 : col[N_KEEP].keep;
+    }
+    t = kva_tab_add(b->r, tab_id(b, " numbers"), KVA_VIEW_PAPER, col, N_COLS);
     if (!t)
         return false;
     t->heading = t->caption =
-        kva_arena_printf(&b->r->arena, b->t->wide ? "%s, number by number" : "%s: %s",
-                         b->t->id, b->t->title);
+        b->t->wide ? kva_arena_printf(&b->r->arena, "%s, number by number", b->t->id)
+                   : kva_arena_printf(&b->r->arena, "%s: %s%s", b->t->id, b->t->title,
+                                      b->any ? "" : " (not measured)");
     for (int i = 0; i < b->t->n_rows; i++) {
         struct kva_row *row;
 
@@ -568,6 +607,9 @@ static enum kva_status other_model(struct build *b, int model, struct kva_error 
     for (int i = 0; i < b->m.n_arm; i++)
         if (b->m.d->cells[b->m.arm[i].cell].model == model)
             KVA_TRY(other_row(b, t, &b->m.arm[i], err));
+    for (int c = W_FIRST; c < t->n_col; c++)
+        if (!kva_tab_has(t, c))
+            col[c].keep = 99; /* nothing of it was measured */
     if (t->n_row == 0)
         b->r->n_tab--; /* nothing of this table was measured on it */
     return t->caption ? KVA_OK : KVA_FAIL(err, KVA_ENOMEM, "paper table: out of memory");

@@ -28,6 +28,7 @@ struct kva_measured {
     double value; /* in the published unit, NaN: not measured */
     struct kva_interval ci;
     int n;               /* samples of the smallest task */
+    int cell;            /* the first of its cells */
     const char *model;   /* NULL: not measured */
     const char *differs; /* "context 512 (32768), ..."; "": nothing */
     enum kva_paper_flag flag;

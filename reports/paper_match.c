@@ -306,6 +306,7 @@ enum kva_status kva_paper_value(const struct kva_paper_match *m,
     KVA_TRY(kva_pairs_of(m->d, &m->c,
                          &(struct kva_pair_cells){x, y, NULL, used, label, t.n},
                          KVA_MEASURE_SCORE, &pairs, err));
+    out->cell = x[0];
     out->n = pairs.n_strata ? (int)pairs.s[0].n : 0;
     for (int i = 0; i < pairs.n_strata; i++)
         out->n = (int)pairs.s[i].n < out->n ? (int)pairs.s[i].n : out->n;
