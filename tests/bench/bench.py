@@ -6,7 +6,7 @@ products are best of several. A missed target is a row of the table, never a fai
 
   BENCH_ROUNDS  rounds of A B B A at 512 tokens (default 2; one at 4,096)
   BENCH_ONLY    only groups of rows whose name holds this text:
-                engine, wave, product, sweep, share, memory, tasks, profile
+                engine, wave, product, sweep, share, memory, tasks, report, profile
 """
 import json
 import os
@@ -388,6 +388,32 @@ class Bench:
             row.reach(seconds, 10.0, "s", most=True)
             self.table.add(row)
 
+    # ---- a report over 100,000 outcomes ---------------------------------------------------------
+
+    def rows_report(self):
+        """510 cells of 200 samples, 10,000 resamples, page and figures: wall time, peak, size."""
+        self.say("report")
+        results, page = self.path("results.db"), self.path("report")
+        subprocess.run([sys.executable, os.path.join(HERE, "make_results.py"), results,
+                        "--methods", "25", "--budgets", "4", "--tasks", "5", "--samples", "200"],
+                       check=True, stdout=self.log, stderr=self.log)
+        start = time.monotonic()
+        child = subprocess.Popen([self.program, "report", "--db", results, "-o", page, "--force"],
+                                 stdout=self.log, stderr=self.log)
+        _, status, usage = os.wait4(child.pid, 0)
+        seconds = time.monotonic() - start
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if child.returncode:
+            raise SystemExit(f"bench: report returned {child.returncode}; see the log")
+        size = os.path.getsize(os.path.join(page, "index.html"))
+        for name, unit, ours, most in (
+                ("report over 102,000 outcomes, 510 cells", "s", seconds, 30.0),
+                ("its peak memory", "MB", usage.ru_maxrss / 1024, 500.0),
+                ("its page", "MB", size / 1e6, 2.0)):
+            row = Row(name, unit, ours)
+            row.reach(ours, most, unit, most=True)
+            self.table.add(row)
+
     def rows_profile(self):
         self.say("profile")
         for command, title in (
@@ -407,7 +433,8 @@ class Bench:
     def main(self):
         start = time.monotonic()
         load = os.getloadavg()[0]
-        for group in ("engine", "wave", "product", "sweep", "share", "memory", "tasks", "profile"):
+        for group in ("engine", "wave", "product", "sweep", "share", "memory", "tasks", "report",
+                      "profile"):
             if self.only in group:
                 getattr(self, "rows_" + group)()
         self.engine.close()
