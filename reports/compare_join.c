@@ -77,7 +77,8 @@ static bool join_facts(const struct kva_compare_side side[2], struct kva_data *d
                 d->tasks[at] = x->tasks[i];
         }
     }
-    qsort(d->tasks, (size_t)d->n_tasks, sizeof *d->tasks, by_task);
+    if (ok)
+        qsort(d->tasks, (size_t)d->n_tasks, sizeof *d->tasks, by_task);
     for (int i = 0; i < d->n_tasks && ok; i++)
         ok = kva_map_put(&map[1], d->tasks[i].digest, 32, i, NULL, NULL) == KVA_OK;
     for (int s = 0; s < 2 && ok; s++) {
@@ -94,7 +95,8 @@ static bool join_facts(const struct kva_compare_side side[2], struct kva_data *d
             }
         }
     }
-    qsort(d->samples, (size_t)d->n_samples, sizeof *d->samples, by_sample);
+    if (ok)
+        qsort(d->samples, (size_t)d->n_samples, sizeof *d->samples, by_sample);
     for (int i = 0; i < d->n_samples && ok; i++)
         ok = kva_map_put(&map[2], d->samples[i].digest, 32, i, NULL, NULL) == KVA_OK;
     return ok;

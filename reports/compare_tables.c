@@ -521,7 +521,9 @@ static void mean_row(struct kva_compare *x, int match, struct mean *y, double p_
     row->cell[M_DIFF] = difference(x, y->diff, y->t.boot.diff_ci);
     row->cell[M_P] = kva_val_number(y->t.p);
     row->cell[M_ADJ] = kva_val_number(p_adj);
-    row->cell[M_VERDICT] = kva_val_text(kva_verdict_names[v]);
+    /* a mean whose tasks weigh unlike has no test */
+    row->cell[M_VERDICT] =
+        kva_val_text(v == KVA_INVALID ? "no test" : kva_verdict_names[v]);
     row->cell[M_VERDICT].strong = v == KVA_WIN || v == KVA_LOSS;
     row->cell[M_MDE] = kva_val_number(y->t.mde);
     row->cell[M_METHOD_A] = kva_val_text(x->d->cells[y->first->a].method);
@@ -613,6 +615,11 @@ static enum kva_status means_of(struct kva_compare *x, int match, struct kva_tab
         }
     }
     kva_stat_bh(p, (size_t)n);
+    for (int i = 0; i < n; i++)
+        if (isnan(p[i]) && !isnan(mean[i].t.p)) { /* how it says so */
+            rc = KVA_FAIL(err, KVA_ENOMEM, "compare: out of memory");
+            goto out;
+        }
     for (int i = 0; i < n; i++)
         mean_row(x, match, &mean[i], p[i], keys, t);
 out:

@@ -99,6 +99,10 @@ static enum kva_status judge(struct kva_report *r, const struct kva_data *d,
         KVA_GO(kva_stat_bootstrap(p.s, (size_t)p.n_strata, seed, rules->replicates, false,
                                   &x->boot, err));
     x->p = kva_pair_p(&p, seed, rules->replicates);
+    if (isnan(x->p)) { /* a test that had no memory is no missing test */
+        rc = KVA_FAIL(err, KVA_ENOMEM, "compare: out of memory");
+        goto out;
+    }
     share = (double)p.n_discordant / p.n;
     if (rules->measure == KVA_MEASURE_SCORE)
         x->mde = kva_stat_mde(p.n, share > 0 ? share : PLAN_DISCORDANT);
@@ -125,6 +129,10 @@ enum kva_status kva_duels_judge(struct kva_report *r, const struct kva_data *d,
         struct kva_duel *x = &u->v[i];
 
         x->p_adj = p[i];
+        if (x->valid && isnan(x->p_adj)) {
+            rc = KVA_FAIL(err, KVA_ENOMEM, "compare: out of memory");
+            goto out;
+        }
         for (int m = 0; m < 3; m++)
             x->verdict[m] = kva_stat_verdict(
                 (enum kva_tie_mode)m, x->boot.diff, x->p_adj,
@@ -256,9 +264,14 @@ static enum kva_status mean_of_strata(const struct kva_data *d, const struct kva
         for (int i = 0; i < g[k].n; i++) {
             bool fresh = false;
 
-            if (kva_map_put(&seen, &g[k].cluster[i], sizeof g[k].cluster[i], 1, &fresh,
-                            NULL) == KVA_OK)
-                units += fresh;
+            rc = kva_map_put(&seen, &g[k].cluster[i], sizeof g[k].cluster[i], 1, &fresh,
+                             err);
+            if (rc != KVA_OK) {
+                kva_map_release(&seen);
+                free(s);
+                return rc;
+            }
+            units += fresh;
             differ += g[k].a[i] != g[k].b[i];
         }
         kva_map_release(&seen);
@@ -273,6 +286,8 @@ static enum kva_status mean_of_strata(const struct kva_data *d, const struct kva
     t->strata = n;
     rc = kva_stat_bootstrap(s, (size_t)n, seed, rules->replicates, false, &t->boot, err);
     t->p = kva_stat_signflip(s, (size_t)n, seed, rules->replicates);
+    if (rc == KVA_OK && isnan(t->p))
+        rc = KVA_FAIL(err, KVA_ENOMEM, "compare: out of memory");
     if (rules->measure == KVA_MEASURE_SCORE && all)
         t->mde = kva_stat_mde(t->units, differ > 0 ? differ / all : PLAN_DISCORDANT);
     free(s);

@@ -96,7 +96,7 @@ kva_figure_builder kva_figure_memory;                     /* _memory.c */
 kva_figure_builder kva_figure_depth;                      /* heatmap.c */
 kva_figure_builder kva_figure_grid;                       /* grid.c */
 kva_figure_builder kva_figure_survival, kva_figure_heads; /* _survival.c */
-kva_figure_builder kva_figure_pairs;                        /* _pairs.c */
+kva_figure_builder kva_figure_pairs;                      /* _pairs.c */
 kva_figure_builder kva_figure_audit;                      /* _audit.c */
 
 #endif

@@ -583,6 +583,51 @@ static void the_same_data_give_the_same_bytes(void **state)
     free(w);
 }
 
+static void every_allocation_may_fail(void **state)
+{
+    struct world *w = world_new(2, 8);
+    struct kva_compare_opts o = METHODS;
+    long n = 1, failed = 0;
+    struct run x;
+    char *whole, *again;
+
+    (void)state;
+    for (int t = 0; t < 2; t++) {
+        add_cell(w, t, "dense", 1, "dense", "11111111");
+        add_cell(w, t, "one+uniform", 0.5, "physical", "11110000");
+        add_cell(w, t, "two+uniform", 0.5, "physical", "11000000");
+    }
+    o.replicates = 20;
+    o.list_all = true;
+    x = compare_with(w, pick(w, "one+uniform", NULL), w, pick(w, "two+uniform", NULL),
+                     &o);
+    assert_int_equal(x.rc, KVA_OK);
+    whole = rendered(x.r, kva_compare_json);
+    kva_report_free(x.r);
+    for (;; n++) {
+        bool *a = pick(w, "one+uniform", NULL), *b = pick(w, "two+uniform", NULL);
+
+        kva_alloc_fail_at(n);
+        x = compare_with(w, a, w, b, &o);
+        if (x.rc != KVA_OK) {
+            assert_int_equal(x.rc, KVA_ENOMEM);
+            assert_null(x.r);
+            failed++;
+            continue;
+        }
+        kva_alloc_fail_at(0);
+        again = rendered(x.r, kva_compare_json);
+        assert_string_equal(whole, again);
+        free(again);
+        kva_report_free(x.r);
+        if (n > failed + 40)
+            break;
+    }
+    assert_true(failed > 100);
+    free(whole);
+    free(w);
+}
+
 /* Every method against the full cache and the best one, both matchings, three tie modes.
  */
 static void the_view_counts_every_method_against_its_references(void **state)
@@ -695,6 +740,7 @@ int main(void)
         cmocka_unit_test(all_eleven_and_the_mean_of_the_shown_tasks),
         cmocka_unit_test(hostile_names_stay_text),
         cmocka_unit_test(the_same_data_give_the_same_bytes),
+        cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(the_view_counts_every_method_against_its_references),
         cmocka_unit_test(the_reference_of_the_view_may_be_named),
         cmocka_unit_test(the_view_shows_masked_methods_beside_physical_ones),
