@@ -46,6 +46,9 @@ if command -v python3 >/dev/null; then
   schema a_paper report-1 "$T/p.json"
   "$KVAUDIT" compare method=snapkv method=keydiff --json --db "$T/h.db" >"$T/c.json" 2>/dev/null
   schema compare compare-1 "$T/c.json"
+  printf '{"schema":1,"gates":["score"]}' >"$T/gate.json"
+  "$KVAUDIT" compare db="$T/e.db" db="$T/h.db" --gate "$T/gate.json" --json >"$T/g.json" 2>/dev/null
+  schema gate gate-1 "$T/g.json"
   printf '{"schema":"kvaudit.report/1"}' >"$T/bad.json"
   if python3 tests/cli/schema_check.py reports/schema/report-1.json "$T/bad.json" >/dev/null; then
     no schema_refuses
