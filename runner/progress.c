@@ -3,7 +3,9 @@
  *
  * ETA = predicted cost of what is left * (observed / predicted) / jobs, the ratio an
  * exponentially weighted mean over units with alpha 0.1; shown after 5 outcomes. No mean
- * over all outcomes: contexts differ by orders of magnitude. */
+ * over all outcomes: contexts differ by orders of magnitude. Cells that run alone share
+ * no prefill and have one worker: they have a ratio of their own, until the first of them
+ * that of the others. */
 #include "runner/progress.h"
 
 #include <stdlib.h>
@@ -18,13 +20,23 @@ struct kva_progress {
     enum mode mode;
     FILE *out;
     int64_t total, done, ok, err, skip;
-    double cost_left, ns_per_cost; /* 0: no unit has finished */
-    int jobs, last_step;           /* 5 % steps already printed */
+    double cost_left[2], ns_per_cost[2]; /* shared, alone; 0: no unit has finished */
+    int jobs, last_step;                 /* 5 % steps already printed */
     uint64_t started, last_draw;
     bool drawn; /* the bar's line is on the screen */
     char slug[160];
     int idx;
 };
+
+/* Predicted cost of the unit's jobs of one kind. */
+static double cost_of(const struct kva_unit *u, bool alone)
+{
+    int n = 0;
+
+    for (int j = 0; j < u->n_jobs; j++)
+        n += u->jobs[j].perf == alone;
+    return u->n_jobs > 0 ? u->cost * n / u->n_jobs : 0;
+}
 
 static bool is_set(const char *name)
 {
@@ -69,7 +81,8 @@ enum kva_status kva_progress_new(const char *mode, int64_t total,
     made->total = total;
     made->jobs = jobs > 0 ? jobs : 1;
     for (int u = 0; plan && u < plan->n_units; u++)
-        made->cost_left += plan->units[u].cost;
+        for (int k = 0; k < 2; k++)
+            made->cost_left[k] += cost_of(&plan->units[u], k);
     made->started = made->last_draw = kva_now_ns();
     *p = made;
     return KVA_OK;
@@ -99,10 +112,14 @@ void kva_duration_text(double seconds, char out[24])
 
 static void eta_text(const struct kva_progress *p, char out[24])
 {
-    if (p->done < 5 || p->ns_per_cost <= 0)
+    const double *rate = p->ns_per_cost;
+    double alone = rate[1] > 0 ? rate[1] : rate[0];
+
+    if (p->done < 5 || alone <= 0 || (p->cost_left[0] > 0 && rate[0] <= 0))
         snprintf(out, 24, "-");
     else
-        kva_duration_text(p->cost_left * p->ns_per_cost / p->jobs / NS, out);
+        kva_duration_text(
+            (p->cost_left[0] * rate[0] / p->jobs + p->cost_left[1] * alone) / NS, out);
 }
 
 static int percent(const struct kva_progress *p)
@@ -202,13 +219,15 @@ void kva_progress_outcome(struct kva_progress *p, const char *status, const char
     kva_progress_tick(p);
 }
 
-void kva_progress_unit(struct kva_progress *p, double cost, int64_t ns)
+void kva_progress_unit(struct kva_progress *p, const struct kva_unit *u, bool alone,
+                       int64_t ns)
 {
-    double ratio = cost > 0 ? (double)ns / cost : 0;
+    double cost = cost_of(u, alone), ratio = cost > 0 ? (double)ns / cost : 0;
+    double *rate = &p->ns_per_cost[alone], *left = &p->cost_left[alone];
 
     if (ratio > 0)
-        p->ns_per_cost = p->ns_per_cost > 0 ? 0.9 * p->ns_per_cost + 0.1 * ratio : ratio;
-    p->cost_left = p->cost_left > cost ? p->cost_left - cost : 0;
+        *rate = *rate > 0 ? 0.9 * *rate + 0.1 * ratio : ratio;
+    *left = *left > cost ? *left - cost : 0;
 }
 
 void kva_progress_tick(struct kva_progress *p)

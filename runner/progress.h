@@ -22,8 +22,10 @@ void kva_progress_stream(struct kva_progress *p, FILE *to);
  * err. */
 void kva_progress_outcome(struct kva_progress *p, const char *status, const char *slug,
                           int idx);
-/* A unit of predicted `cost` took `ns` of its worker: feeds the ETA. */
-void kva_progress_unit(struct kva_progress *p, double cost, int64_t ns);
+/* A unit's shared jobs, or those that ran alone, took `ns` of their worker: feeds the
+ * ETA. */
+void kva_progress_unit(struct kva_progress *p, const struct kva_unit *u, bool alone,
+                       int64_t ns);
 /* Redraws when it is time. */
 void kva_progress_tick(struct kva_progress *p);
 /* A line above the bar. */

@@ -248,7 +248,7 @@ static enum kva_status on_unit(void *ctx, int unit, int64_t ns, int64_t rows,
     const struct kva_unit *u = &w->plan->units[unit];
 
     w->rows += rows;
-    kva_progress_unit(w->progress, u->cost, ns);
+    kva_progress_unit(w->progress, u, w->alone, ns);
     if (w->alone) /* cells run one by one teach the estimate nothing about waves */
         return KVA_OK;
     return kva_db_put_unit_time(w->db, w->run_id, w->plan->models[u->model].model_id,

@@ -711,6 +711,26 @@ static enum kva_status fill(struct kva_db *db, struct kva_error *err)
     return kva_db_end_run(db, run_id, "done", 0, err);
 }
 
+/* What a dry run asks of earlier runs. */
+static enum kva_status look_back(struct kva_db *db, const struct kva_data *data,
+                                 struct kva_error *err)
+{
+    const uint8_t *model = data->models[0].digest;
+    struct kva_db_time *rows = NULL;
+    int64_t pairs, differ;
+    double bytes;
+    size_t n;
+    int reps;
+
+    KVA_TRY(kva_db_perf_reps(db, data->cells[0].digest, &reps, err));
+    KVA_TRY(kva_db_discordant(db, model, data->tasks[0].digest, &pairs, &differ, err));
+    KVA_TRY(kva_db_bytes_per_outcome(db, &bytes, err));
+    KVA_TRY(kva_db_times(db, model, data->runs[0].perf_digest, true, &rows, &n, err));
+    free(rows);
+    assert_true(reps == 0 && pairs == 0 && bytes < 0 && n == 0);
+    return KVA_OK;
+}
+
 static enum kva_status read_back(struct kva_db *db, struct kva_error *err)
 {
     struct kva_db_states *states = NULL;
@@ -726,6 +746,7 @@ static enum kva_status read_back(struct kva_db *db, struct kva_error *err)
     KVA_GO(kva_db_generation(db, data.outcomes[0].outcome_id, &text, err));
     assert_string_equal(text.data, "abc");
     KVA_GO(kva_db_check(db, err));
+    KVA_GO(look_back(db, &data, err));
 out:
     kva_buf_release(&text);
     kva_data_release(&data);

@@ -14,6 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Units of cost 10 with one shared job each. */
+static struct kva_job shared = {0, 0, 0, false, false};
+static struct kva_unit unit = {.jobs = &shared, .n_jobs = 1, .cost = 10};
+
 struct screen {
     char *text;
     size_t n;
@@ -27,9 +31,8 @@ static void start(struct screen *s, const char *mode, int64_t total, int jobs)
     struct kva_unit units[20];
     struct kva_plan plan = {.units = units, .n_units = 20};
 
-    memset(units, 0, sizeof units);
     for (int i = 0; i < 20; i++)
-        units[i].cost = 10;
+        units[i] = unit;
     assert_int_equal(kva_progress_new(mode, total, &plan, jobs, &s->p, NULL), KVA_OK);
     s->text = NULL;
     s->to = open_memstream(&s->text, &s->n);
@@ -73,17 +76,47 @@ static void eta_is_left_cost_times_observed_ratio_over_jobs(void **state)
     start(&s, "plain", 20, 2);
     for (int i = 0; i < 5; i++) {
         kva_progress_outcome(s.p, "ok", "x", i);
-        kva_progress_unit(s.p, 10, 20000000000); /* 2 s per unit of cost */
+        kva_progress_unit(s.p, &unit, false, 20000000000); /* 2 s per unit of cost */
     }
     kva_progress_outcome(s.p, "ok", "x", 5);
     fflush(s.to);
     /* 15 units of cost 10 are left: 300 s of work on 2 workers */
     assert_non_null(strstr(s.text, "| ETA 2m30s | x #5\n"));
     /* alpha 0.1: one slow unit moves the ratio from 2 to 0.9 * 2 + 0.1 * 12 = 3 */
-    kva_progress_unit(s.p, 10, 120000000000);
+    kva_progress_unit(s.p, &unit, false, 120000000000);
     kva_progress_outcome(s.p, "ok", "x", 6);
     fflush(s.to);
     assert_non_null(strstr(s.text, "| ETA 3m30s | x #6\n"));
+    stop(&s);
+    free(s.text);
+}
+
+static void cells_alone_have_one_worker_and_a_ratio_of_their_own(void **state)
+{
+    struct kva_job jobs[4] = {{0, 0, 0, false, false},
+                              {1, 0, 0, false, false},
+                              {0, 0, 0, true, false},
+                              {1, 0, 0, true, false}};
+    struct kva_unit units[2] = {{.jobs = jobs, .n_jobs = 4, .cost = 40},
+                                {.jobs = jobs, .n_jobs = 4, .cost = 40}};
+    struct kva_plan plan = {.units = units, .n_units = 2};
+    struct screen s = {0};
+
+    (void)state;
+    assert_int_equal(kva_progress_new("plain", 8, &plan, 2, &s.p, NULL), KVA_OK);
+    s.to = open_memstream(&s.text, &s.n);
+    kva_progress_stream(s.p, s.to);
+    for (int u = 0; u < 2; u++) /* cost 20 in 20 s each */
+        kva_progress_unit(s.p, &units[u], false, 20000000000);
+    for (int i = 0; i < 5; i++)
+        kva_progress_outcome(s.p, "ok", "x", i);
+    fflush(s.to);
+    /* cost 40 is left, all of it alone: 40 s of one worker at the others' ratio */
+    assert_non_null(strstr(s.text, "| ETA 40s | x #4\n"));
+    kva_progress_unit(s.p, &units[0], true, 60000000000); /* three times as slow */
+    kva_progress_outcome(s.p, "ok", "x", 5);
+    fflush(s.to);
+    assert_non_null(strstr(s.text, "| ETA 1m00s | x #5\n"));
     stop(&s);
     free(s.text);
 }
@@ -179,6 +212,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_prints_a_line_at_each_step_of_5_percent),
         cmocka_unit_test(eta_is_left_cost_times_observed_ratio_over_jobs),
+        cmocka_unit_test(cells_alone_have_one_worker_and_a_ratio_of_their_own),
         cmocka_unit_test(events_are_json_objects),
         cmocka_unit_test(none_prints_nothing_but_logs),
         cmocka_unit_test(bar_is_cleared_before_a_log_line),
