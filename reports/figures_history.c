@@ -84,7 +84,7 @@ void kva_figure_history(struct kva_report *r, const struct kva_history *h)
         f->empty = "no night has a score that can be compared";
     kva_buf_puts(&body,
                  "set datafile separator \"\\t\"\nset border 3 lw 0.8\n"
-                 "set ylabel 'score'\nset ytics nomirror out\n"
+                 "set ylabel 'score'\nset yrange [-4:104]\nset ytics nomirror out\n"
                  "set grid ytics lc rgb '#999999' lw 0.4 dt 3\n"
                  "set key outside below left reverse Left samplen 1.5 maxcols 1\n");
     kva_buf_printf(&body, "set xrange [-0.5:%.1f]\n", h->n_night - 0.5);

@@ -23,6 +23,7 @@ void kva_regress_defaults(struct kva_regress_opts *o)
         .min_reps = 6,
         .tau_cpu = 0.15,
         .tau_cuda = 0.05,
+        .min_ms = 0.01,
         .peak_bytes = 4 << 20,
         .peak_share = 0.01,
         .replicates = 10000,

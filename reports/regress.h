@@ -59,6 +59,7 @@ struct kva_regress_opts {
     double time_p;
     int min_reps;             /* per arm */
     double tau_cpu, tau_cuda; /* slow-down that is tolerated */
+    double min_ms;            /* a smaller difference of medians never matters */
     int64_t peak_bytes;       /* device peak may grow by the larger of the two */
     double peak_share;
     int replicates; /* of intervals */

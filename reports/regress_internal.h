@@ -17,11 +17,12 @@ struct kva_regress_side {
 struct kva_regress_work {
     struct kva_regress *r;
     struct kva_regress_side base, now;
-    int *partner;    /* per base cell: the cell of now with its digest, -1 */
-    int *sample;     /* per now sample: the base sample with its digest, -1 */
-    int *slot;       /* per base sample: its first outcome in the cell at hand, -1 */
-    int *cluster;    /* per base sample: number of its context */
-    bool *clustered; /* per base task: some context has several samples */
+    int *partner;        /* per base cell: the cell of now with its digest, -1 */
+    int *sample;         /* per now sample: the base sample with its digest, -1 */
+    int *slot;           /* per base sample: its first outcome in the cell at hand, -1 */
+    int *cluster;        /* per base sample: number of its context */
+    bool *clustered;     /* per base task: some context has several samples */
+    const char **method; /* per base cell: short name, for suites */
     const char *against;
     double scale;
     struct kva_arena scratch;

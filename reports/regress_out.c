@@ -187,14 +187,14 @@ struct json_t *kva_regress_json(const struct kva_regress *r)
     if (root &&
         json_object_set_new(
             root, "thresholds",
-            json_pack("{s:f,s:f,s:f,s:f,s:b,s:b,s:o,s:f,s:i,s:f,s:f,s:I,s:f}", "alpha",
-                      o->alpha, "warn_p", o->warn_p, "task_drop", o->task_drop,
+            json_pack("{s:f,s:f,s:f,s:f,s:b,s:b,s:o,s:f,s:i,s:f,s:f,s:f,s:I,s:f}",
+                      "alpha", o->alpha, "warn_p", o->warn_p, "task_drop", o->task_drop,
                       "suite_drop", o->suite_drop, "exact", (int)o->exact,
                       "allow_removed", (int)o->allow_removed, "non_inferiority",
                       o->non_inferiority > 0 ? number(o->non_inferiority) : json_null(),
                       "time_p", o->time_p, "min_reps", o->min_reps, "tau_cpu", o->tau_cpu,
-                      "tau_cuda", o->tau_cuda, "peak_bytes", (json_int_t)o->peak_bytes,
-                      "peak_share", o->peak_share)) != 0) {
+                      "tau_cuda", o->tau_cuda, "min_ms", o->min_ms, "peak_bytes",
+                      (json_int_t)o->peak_bytes, "peak_share", o->peak_share)) != 0) {
         json_decref(root);
         root = NULL;
     }

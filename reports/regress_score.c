@@ -224,9 +224,9 @@ static bool name_suite(struct kva_regress_work *w, struct kva_regress_row *row,
         (void)snprintf(budget, sizeof budget, "dense");
     else
         (void)snprintf(budget, sizeof budget, "%s%.10g", c->budget_kind, c->budget);
-    row->slug =
-        kva_arena_printf(&w->r->arena, "%s/%s/%s/%s.%d/%s", d->models[c->model].name,
-                         c->method, budget, t->suite, t->ctx, c->visibility);
+    row->slug = kva_arena_printf(&w->r->arena, "%s/%s/%s/%s.%d/%s",
+                                 d->models[c->model].name, w->method[member[0]->cell],
+                                 budget, t->suite, t->ctx, c->visibility);
     row->slug = row->slug ? kva_report_clean(&w->r->arena, row->slug) : NULL;
     row->task = kva_arena_printf(&w->r->arena, "%d tasks", n);
     return row->slug && row->task;
@@ -382,6 +382,21 @@ static enum kva_status tokens_row(struct kva_regress_work *w, int cell,
     return row->message ? KVA_OK : KVA_FAIL(err, KVA_ENOMEM, "gate: out of memory");
 }
 
+/* The base's cells name suites, so that a suite has one name in all nights. */
+static enum kva_status short_names(struct kva_regress_work *w, struct kva_error *err)
+{
+    const struct kva_data *d = w->base.d;
+    size_t n = (size_t)d->n_cells + 1;
+    const char **spec = kva_arena_alloc(&w->scratch, n, sizeof *spec);
+
+    w->method = kva_arena_alloc(&w->scratch, n, sizeof *w->method);
+    if (!spec || !w->method)
+        return KVA_FAIL(err, KVA_ENOMEM, "gate: out of memory");
+    for (int i = 0; i < d->n_cells; i++)
+        spec[i] = d->cells[i].method;
+    return kva_report_short_names(&w->scratch, spec, d->n_cells, w->method, err);
+}
+
 enum kva_status kva_regress_score(struct kva_regress_work *w, struct kva_error *err)
 {
     const struct kva_data *d = w->base.d;
@@ -391,6 +406,7 @@ enum kva_status kva_regress_score(struct kva_regress_work *w, struct kva_error *
 
     if (!x)
         return KVA_FAIL(err, KVA_ENOMEM, "gate: out of memory");
+    KVA_GO(short_names(w, err));
     for (int i = 0; i < d->n_cells; i++) {
         if (!kva_regress_wanted(w, i))
             continue;

@@ -156,14 +156,17 @@ static void judge(struct kva_regress *r, struct kva_regress_row *row, int outlie
     const struct kva_regress_opts *o = &r->opts;
     double tau = row->limit;
     bool enough = row->n >= o->min_reps, sure = enough && row->p < o->time_p;
+    bool seen = fabs(row->now - row->base) > o->min_ms * row->scale;
     const char *say = "no slower";
 
-    if (sure && row->lo > 1 + tau) {
+    if (sure && seen && row->lo > 1 + tau) {
         row->verdict = KVA_REGRESS_FAIL;
         say = "slower";
     } else if (!enough) {
         row->verdict = KVA_REGRESS_INCOMPARABLE;
         say = "too few repetitions to tell";
+    } else if (!seen) {
+        say = "no difference that matters";
     } else if (row->delta > 1 + tau) {
         row->verdict = KVA_REGRESS_WARN;
         say = "perhaps slower";

@@ -280,7 +280,8 @@ static void read_score(struct reader *x, json_t *o)
 
 static void read_time(struct reader *x, json_t *o)
 {
-    static const char *const keys[] = {"p", "min_reps", "tau_cpu", "tau_cuda", NULL};
+    static const char *const keys[] = {"p",        "min_reps", "tau_cpu",
+                                       "tau_cuda", "min_ms",   NULL};
     struct kva_regress_opts *g = &x->g->opts;
     double reps = g->min_reps;
 
@@ -290,6 +291,7 @@ static void read_time(struct reader *x, json_t *o)
     number(x, o, "/time", "min_reps", 2, 10000, &reps);
     number(x, o, "/time", "tau_cpu", 0, 10, &g->tau_cpu);
     number(x, o, "/time", "tau_cuda", 0, 10, &g->tau_cuda);
+    number(x, o, "/time", "min_ms", 0, 1e6, &g->min_ms);
     g->min_reps = (int)reps;
 }
 

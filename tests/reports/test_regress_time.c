@@ -212,6 +212,26 @@ static void samples_that_ran_alone_stand_in_for_repetitions(void **state)
     free(w[1]);
 }
 
+static void ten_microseconds_never_matter(void **state)
+{
+    static const double was[6] = {.004, .0041, .0039, .0042, .004, .0041};
+    static const double is[6] = {.013, .0131, .0129, .0132, .013, .0131};
+    struct kva_regress_opts o = only(KVA_REGRESS_TIME);
+    struct timed *a = timed(was, 6), *b = timed(is, 6);
+    struct kva_regress r;
+
+    (void)state;
+    decided(&r, &a->w->d, &b->w->d, &o);
+    assert_int_equal(r.row[0].verdict, KVA_REGRESS_PASS);
+    kva_regress_release(&r);
+    o.min_ms = 0.005;
+    decided(&r, &a->w->d, &b->w->d, &o);
+    assert_int_equal(r.row[0].verdict, KVA_REGRESS_FAIL);
+    kva_regress_release(&r);
+    drop(a);
+    drop(b);
+}
+
 static void outliers_are_told_and_stay(void **state)
 {
     double x[8] = {100, 101, 99, 102, 98, 100, 100, 130};
@@ -315,6 +335,7 @@ int main(void)
         cmocka_unit_test(yardsticks_take_a_slow_night_out),
         cmocka_unit_test(a_slow_down_counts_only_if_every_confirmation_fails),
         cmocka_unit_test(samples_that_ran_alone_stand_in_for_repetitions),
+        cmocka_unit_test(ten_microseconds_never_matter),
         cmocka_unit_test(outliers_are_told_and_stay),
         cmocka_unit_test(one_byte_more_fails_and_less_is_reported),
         cmocka_unit_test(the_device_peak_has_room_of_4_mib_or_a_percent),
