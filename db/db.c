@@ -161,6 +161,8 @@ enum kva_status kva_db_enter(struct kva_db *db, struct kva_error *err)
 {
     if (!db->writable)
         return KVA_FAIL(err, KVA_EINVALID, "%s is open for reading only", db->path);
+    if (!db->batch)
+        db->since = kva_now_ns();
     return kva_db_run(db, db->batch ? KVA_DB_SAVE : KVA_DB_BEGIN, NULL, 0, NULL, NULL,
                       err);
 }
@@ -170,6 +172,10 @@ enum kva_status kva_db_leave(struct kva_db *db, enum kva_status rc, struct kva_e
     if (rc == KVA_OK)
         rc = kva_db_run(db, db->batch ? KVA_DB_RELEASE : KVA_DB_COMMIT, NULL, 0, NULL,
                         NULL, err);
+    if (rc == KVA_OK && !db->batch) {
+        db->n_commit++;
+        db->commit_ns += kva_now_ns() - db->since;
+    }
     if (rc == KVA_OK)
         return KVA_OK;
     /* a full disk may have rolled everything back already: then there is nothing to undo
@@ -498,6 +504,9 @@ void kva_db_close(struct kva_db *db)
     if (!db)
         return;
     kva_db_rollback(db);
+    if (db->n_commit > 0)
+        kva_log(KVA_LOG_INFO, "%s: %lld commits took %.4f s", db->path,
+                (long long)db->n_commit, (double)db->commit_ns / 1e9);
     for (int i = 0; i < KVA_DB_N_STMT; i++)
         sqlite3_finalize(db->stmt[i]);
     sqlite3_finalize(db->row);

@@ -117,6 +117,8 @@ struct kva_db {
     int version;   /* of the schema when the file was opened; 0: it was empty */
     bool migrated; /* the handle is a private copy of an older file */
     sqlite3_stmt *stmt[KVA_DB_N_STMT];
+    uint64_t since, commit_ns; /* of the open transaction; of all that were committed */
+    int64_t n_commit;
     sqlite3_stmt *row; /* the last statement of kva_db_put_row and its text */
     char *row_sql;
 };

@@ -6,16 +6,18 @@ products are best of several. A missed target is a row of the table, never a fai
 
   BENCH_ROUNDS  rounds of A B B A at 512 tokens (default 2; one at 4,096)
   BENCH_ONLY    only groups of rows whose name holds this text:
-                engine, wave, product, sweep, share, memory, tasks, report, profile
+                engine, wave, product, sweep, share, memory, tasks, report, merge, commit, profile
 """
 import json
 import os
+import re
 import shlex
 import sqlite3
 import subprocess
 import sys
 import time
 
+from make_results import make
 from table import Row, Table, UNMEASURED, machine
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -414,6 +416,43 @@ class Bench:
             row.reach(ours, most, unit, most=True)
             self.table.add(row)
 
+    # ---- database -------------------------------------------------------------------------------
+
+    def rows_merge(self):
+        self.say("merge of 16 databases")
+        parts, outcomes = [self.path(f"part-{i}.db") for i in range(16)], 0
+        for i, part in enumerate(parts):
+            outcomes += make(part, samples=330, index=i, count=16)
+        best = None
+        for _ in range(3):
+            for end in ("", "-wal", "-shm"):
+                if os.path.exists(self.path("merged.db" + end)):
+                    os.remove(self.path("merged.db" + end))
+            seconds, _ = self.kvaudit("merge", self.path("merged.db"), *parts)
+            best = seconds if best is None else min(best, seconds)
+        row = Row(f"merge: 16 databases, {outcomes:,} outcomes, checked", "outcomes/s", outcomes / best)
+        row.reach(outcomes / best, 50000, "outcomes/s")
+        self.table.add(row)
+        for path in parts + [self.path("merged.db")]:
+            os.remove(path)
+
+    def rows_commit(self):
+        self.say("commits of the quickstart")
+        suite = os.path.join(ROOT, "configs/quickstart.json")
+        db = self.suite("commit", defaults={"n": 1})[1]
+        argv = [self.program, "run", suite, "--db", db, "--progress", "none", "-v"]
+        print("$", shlex.join(argv), file=self.log, flush=True)
+        start = time.monotonic()
+        done = subprocess.run(argv, stdout=self.log, stderr=subprocess.PIPE, text=True)
+        wall = time.monotonic() - start
+        told = re.search(r"(\d+) commits took ([\d.]+) s", done.stderr)
+        if done.returncode or not told:
+            raise SystemExit(f"bench: {shlex.join(argv)} returned {done.returncode}: {done.stderr[-500:]}")
+        share = 100 * float(told.group(2)) / wall
+        row = Row(f"commits of the quickstart, {told.group(1)} in {wall:.0f} s", "%", share)
+        row.reach(share, 1, "% of the wall time", most=True)
+        self.table.add(row)
+
     def rows_profile(self):
         self.say("profile")
         for command, title in (
@@ -434,7 +473,7 @@ class Bench:
         start = time.monotonic()
         load = os.getloadavg()[0]
         for group in ("engine", "wave", "product", "sweep", "share", "memory", "tasks", "report",
-                      "profile"):
+                      "merge", "commit", "profile"):
             if self.only in group:
                 getattr(self, "rows_" + group)()
         self.engine.close()

@@ -79,6 +79,12 @@ outcomes $db >"$T/end.txt"
 same what_is_stored_in_the_end "$T/end.txt" "$T/base.txt"
 is nothing_twice "$(sort "$T/end.txt" | uniq -d | wc -l)" 0
 is integrity "$(sql $db 'PRAGMA integrity_check')" ok
+for x in base $db; do "$KVAUDIT" report --db "$T/$x.db" --json >"$T/$x.json" 2>/dev/null; done
+if have_jq reports_of_both_files_agree; then
+  for x in base $db; do jq -S '[.. | objects | {score, retention, rank, n} | select(.score != null)]' "$T/$x.json" >"$T/$x.report"; done
+  same reports_of_both_files_agree "$T/base.report" "$T/$db.report"
+  [ -s "$T/base.report" ] && [ "$(head -c 2 "$T/base.report")" != "[]" ] || no report_has_scores
+fi
 run_suite s $db 0
 has second_run_has_nothing_to_do "$T/$db.err" "0 to do"
 

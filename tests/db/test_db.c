@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -281,6 +282,90 @@ static void network_file_systems_are_known_by_type(void **state)
     assert_string_equal(kva_db_network_fs(0x65735546), "FUSE");
     assert_null(kva_db_network_fs(0xef53));     /* ext4 */
     assert_null(kva_db_network_fs(0x01021994)); /* tmpfs */
+}
+
+static int on_nfs(const char *path, struct statfs *out)
+{
+    (void)path;
+    memset(out, 0, sizeof *out);
+    out->f_type = 0x6969;
+    return 0;
+}
+
+static void a_network_file_system_is_refused_unless_one_process_is_promised(void **state)
+{
+    char dir[64], path[128], lock[140];
+    int (*real)(const char *, struct statfs *) = kva_db_statfs;
+    struct kva_error err;
+    struct kva_db *db;
+
+    (void)state;
+    temp_dir(dir, sizeof dir);
+    (void)snprintf(path, sizeof path, "%s/a.db", dir);
+    (void)snprintf(lock, sizeof lock, "%s.lock", path);
+    kva_db_statfs = on_nfs;
+    FAILS(KVA_EIO, kva_db_open(path, KVA_DB_WRITE, &db, &err));
+    assert_non_null(strstr(err.text, "NFS file system"));
+    assert_non_null(strstr(err.text, "--db /local/path"));
+    assert_non_null(strstr(err.text, "kvaudit merge"));
+    assert_non_null(strstr(err.text, "--journal delete"));
+    assert_int_equal(kva_status_exit(err.code), 3);
+    assert_int_equal(access(path, F_OK), -1); /* nothing was made */
+    assert_int_equal(access(lock, F_OK), -1);
+    memset(&err, 0, sizeof err);
+    OK(kva_db_open(path, KVA_DB_WRITE_DELETE, &db, &err));
+    (void)add_model(db, "m");
+    kva_db_close(db);
+    OK(kva_db_open(path, KVA_DB_READ, &db, &err));
+    assert_true(query(db, "SELECT count(*) FROM model") == 1);
+    kva_db_close(db);
+    kva_db_statfs = real;
+    remove_dir(dir);
+}
+
+static void
+two_processes_that_start_at_once_on_a_new_file_wait_for_each_other(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        char dir[64], path[128];
+        struct kva_error err = {0};
+        struct kva_db *db;
+        pid_t child[2];
+        int code;
+
+        temp_dir(dir, sizeof dir);
+        (void)snprintf(path, sizeof path, "%s/a.db", dir);
+        for (int i = 0; i < 2; i++) {
+            child[i] = fork();
+            if (child[i] == 0) {
+                struct kva_db_env e = env_of(i ? "one" : "two");
+                struct kva_db_run r = {.uuid = i ? "run-1" : "run-2",
+                                       .argv_json = "[]",
+                                       .config_json = "{}",
+                                       .started_ms = 1};
+                int64_t id;
+
+                if (kva_db_open(path, KVA_DB_WRITE, &db, &err) != KVA_OK ||
+                    kva_db_put_env(db, &e, &r.env_id, &err) != KVA_OK ||
+                    kva_db_start_run(db, &r, &id, &err) != KVA_OK)
+                    print_error("%s\n", err.text);
+                else
+                    kva_db_close(db);
+                _exit(err.code != KVA_OK);
+            }
+        }
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(waitpid(child[i], &code, 0), child[i]);
+            assert_int_equal(code, 0);
+        }
+        OK(kva_db_open(path, KVA_DB_READ, &db, &err));
+        assert_true(query(db, "SELECT count(*) FROM run") == 2);
+        assert_true(query(db, "SELECT count(*) FROM env") == 2);
+        OK(kva_db_check(db, &err));
+        kva_db_close(db);
+        remove_dir(dir);
+    }
 }
 
 static void the_rollback_journal_mode_works_without_shared_memory(void **state)
@@ -600,6 +685,9 @@ int main(void)
         cmocka_unit_test(a_reader_sees_what_a_writer_committed),
         cmocka_unit_test(a_path_with_uri_characters_is_the_same_file_for_both_modes),
         cmocka_unit_test(network_file_systems_are_known_by_type),
+        cmocka_unit_test(a_network_file_system_is_refused_unless_one_process_is_promised),
+        cmocka_unit_test(
+            two_processes_that_start_at_once_on_a_new_file_wait_for_each_other),
         cmocka_unit_test(the_rollback_journal_mode_works_without_shared_memory),
         cmocka_unit_test(damage_is_reported),
         cmocka_unit_test(a_full_database_loses_nothing_that_was_stored),
