@@ -41,6 +41,7 @@ const char *kva_gp_script(struct kva_arena *a, const char *id, int width, int he
     return kva_arena_printf(
         a,
         "# gnuplot -d %s.gp  (5.4 or newer, in this directory)\n"
+        "if (GPVAL_VERSION < 5.4) { exit error '" KVA_GNUPLOT_OLD "' }\n"
         "set terminal svg noenhanced size %d,%d font '" KVA_FIG_FONT
         ",13' linewidth 1.2\n"
         "set output '%s.svg'\n%s"
@@ -159,6 +160,16 @@ int kva_gp_panels(struct kva_buf *out, int n, int most, int height)
 
     kva_buf_printf(out, "set multiplot layout %d,%d\n", rows, cols);
     return 20 + height * rows;
+}
+
+const char *kva_fig_bytes(double most, double *div)
+{
+    static const char *const unit[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    int u = 0;
+
+    for (*div = 1; most / *div >= 4096 && u < 4; u++)
+        *div *= 1024;
+    return unit[u];
 }
 
 void kva_gp_axes(struct kva_buf *out)

@@ -45,6 +45,8 @@ const char *kva_fig_shown(struct kva_report *r, int shown, int all);
 /* Starts a multiplot of n panels, at most `most` beside each other, each `height` high;
  * returns the height of the figure. */
 int kva_gp_panels(struct kva_buf *out, int n, int most, int height);
+/* The unit that suits `most` bytes, and how many bytes it has. */
+const char *kva_fig_bytes(double most, double *div);
 /* Axes that all plots of points and lines share. */
 void kva_gp_axes(struct kva_buf *out);
 /* A horizontal axis in powers of two, labelled with scale times the value. */
@@ -92,6 +94,9 @@ struct kva_figure_source {
     const char *wants; /* what to run to get its data; NULL: say nothing */
 };
 kva_figure_builder kva_figure_retention;                  /* _retention.c */
+kva_figure_builder kva_figure_pareto;                     /* _pareto.c */
+kva_figure_builder kva_figure_time;                       /* _time.c */
+kva_figure_builder kva_figure_loss;                       /* _loss.c */
 kva_figure_builder kva_figure_memory;                     /* _memory.c */
 kva_figure_builder kva_figure_depth;                      /* heatmap.c */
 kva_figure_builder kva_figure_grid;                       /* grid.c */

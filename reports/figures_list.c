@@ -8,11 +8,15 @@
  * word. */
 static const struct kva_figure_source LIST[] = {
     {"F1", "retention against budget", KVA_FIG_OF_RANKED, kva_figure_retention, NULL},
+    {"F12", "score against bytes", KVA_FIG_OF_RANKED, kva_figure_pareto, NULL},
+    {"F8", "loss of base and variant", KVA_FIG_OF_RANKED, kva_figure_loss, NULL},
     {"F2", "score by needle depth", KVA_FIG_OF_REPORT, kva_figure_depth, NULL},
     {"F2", "score by depth and length", KVA_FIG_OF_REPORT, kva_figure_grid, NULL},
     {"F5", "survival of evidence", KVA_FIG_OF_RANKED, kva_figure_survival, NULL},
     {"F5", "survival per head", KVA_FIG_OF_RANKED, kva_figure_heads, NULL},
     {"F7", "win, tie and loss", KVA_FIG_OF_REPORT, kva_figure_pairs, NULL},
+    {"F3", "times against context", KVA_FIG_OF_REPORT, kva_figure_time,
+     "kvaudit run SUITE with the suite key perf"},
     {"F4", "memory", KVA_FIG_OF_BOARD, kva_figure_memory, NULL},
     {"F4", "bytes of an audit", KVA_FIG_OF_REPORT, kva_figure_audit, NULL},
     {"F6", "perturbation per layer", KVA_FIG_OF_REPORT, NULL,

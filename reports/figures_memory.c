@@ -4,16 +4,6 @@
 
 #include <math.h>
 
-static const char *memory_unit(double most, double *div)
-{
-    static const char *const unit[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-    int u = 0;
-
-    for (*div = 1; most / *div >= 4096 && u < 4; u++)
-        *div *= 1024;
-    return unit[u];
-}
-
 static double peak_of(const struct kva_arm *a)
 {
     return isnan(a->alone_peak) ? a->peak : a->alone_peak;
@@ -45,7 +35,7 @@ void kva_figure_memory(struct kva_report *r, const struct kva_data *d,
         if (b->arm[k].role == KVA_ARM_METHOD && !isnan(b->arm[k].dense_bytes))
             dense = b->arm[k].dense_bytes;
     }
-    unit = memory_unit(most, &div);
+    unit = kva_fig_bytes(most, &div);
     kva_buf_printf(&tsv, "# row\talloc_%s\tmeta_%s\tpeak_%s\tmethod\tkeep\n", unit, unit,
                    unit);
     for (int k = 0; k < b->n_arm; k++) {

@@ -10,10 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-#define TIMEOUT_NS (60ULL * 1000000000ULL)
-#define NOT_FOUND  127
+#define NOT_FOUND 127
+
+uint64_t kva_gnuplot_timeout_ns = 60ULL * 1000000000ULL;
 
 /* In the child: only calls that are safe after fork. */
 static void child(const char *dir, const char *file, int err_fd, char **env)
@@ -25,6 +27,8 @@ static void child(const char *dir, const char *file, int err_fd, char **env)
         char *out;
     } name = {.in = file};
     int null = open("/dev/null", O_RDWR);
+
+    (void)setpgid(0, 0); /* what it starts ends with it */
 
     argv[2] = name.out;
     if (null >= 0) {
@@ -63,6 +67,22 @@ static bool drain(int fd, struct kva_buf *said, uint64_t deadline)
     }
 }
 
+/* Waits until the deadline; true: the child ended by itself. */
+static bool ends(pid_t pid, int *status, uint64_t deadline)
+{
+    const struct timespec nap = {.tv_nsec = 5000000};
+
+    for (;;) {
+        pid_t got = waitpid(pid, status, WNOHANG);
+
+        if (got == pid || (got < 0 && errno != EINTR))
+            return true;
+        if (kva_now_ns() >= deadline)
+            return false;
+        (void)nanosleep(&nap, NULL);
+    }
+}
+
 static void one_line(struct kva_buf *b)
 {
     for (size_t i = 0; i < b->len; i++)
@@ -78,6 +98,7 @@ enum kva_status kva_gnuplot_run(const char *dir, const char *file, struct kva_er
     const char *p = getenv("PATH"), *fc = getenv("FONTCONFIG_FILE");
     struct kva_buf said;
     int fd[2], status = 0, n = 3;
+    uint64_t deadline;
     bool ended;
     pid_t pid;
     enum kva_status rc = KVA_OK;
@@ -103,17 +124,26 @@ enum kva_status kva_gnuplot_run(const char *dir, const char *file, struct kva_er
         child(dir, file, fd[1], env);
     (void)close(fd[1]);
     kva_buf_init(&said, 0);
-    ended = drain(fd[0], &said, kva_now_ns() + TIMEOUT_NS);
+    deadline = kva_now_ns() + kva_gnuplot_timeout_ns;
+    ended = drain(fd[0], &said, deadline) && ends(pid, &status, deadline);
     (void)close(fd[0]);
-    if (!ended)
+    if (!ended) {
+        (void)kill(-pid, SIGKILL);
         (void)kill(pid, SIGKILL);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            ;
+    }
     one_line(&said);
     if (!ended)
-        rc = KVA_FAIL(err, KVA_EIO, "gnuplot took more than 60 s for %s", file);
+        rc = KVA_FAIL(err, KVA_EIO, "gnuplot took more than %d s for %s: killed",
+                      (int)(kva_gnuplot_timeout_ns / 1000000000), file);
     else if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_FOUND)
         rc = KVA_FAIL(err, KVA_ETOOL, "gnuplot is not installed: no figures");
+    else if (said.data && strstr(said.data, KVA_GNUPLOT_OLD))
+        rc = KVA_FAIL(err, KVA_ETOOL, KVA_GNUPLOT_OLD ": no figures");
+    else if (WIFSIGNALED(status))
+        rc = KVA_FAIL(err, KVA_EIO, "gnuplot was killed by signal %d on %s",
+                      WTERMSIG(status), file);
     else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         rc = KVA_FAIL(err, KVA_EIO, "gnuplot failed on %s: %s", file,
                       said.data ? said.data : "");

@@ -118,6 +118,8 @@ static void page_header(const struct kva_report *r, struct kva_buf *out)
     kva_buf_printf(out, "<li><a href=\"#leaderboard\">%s</a></li>", first_heading(r));
     if (r->n_figure)
         kva_buf_puts(out, "<li><a href=\"#figures\">Figures</a></li>");
+    if (has_view(r, KVA_VIEW_RETENTION))
+        kva_buf_puts(out, "<li><a href=\"#retention\">Budgets</a></li>");
     if (has_view(r, KVA_VIEW_TASKS))
         kva_buf_puts(out, "<li><a href=\"#tasks\">Tasks</a></li>");
     if (has_view(r, KVA_VIEW_PAIRS))
@@ -611,11 +613,13 @@ static enum kva_status figures(const struct kva_report *r, const char *dir,
             if (f->empty)
                 kva_report_escape(out, f->empty);
             else if (dir)
-                kva_buf_printf(out,
-                               "Not drawn: gnuplot was missing. Its source and data are "
-                               "<a href=\"figures/%s.gp\">%s.gp</a> and "
-                               "<a href=\"figures/%s.tsv\">%s.tsv</a>.",
-                               f->id, f->id, f->id, f->id);
+                kva_buf_printf(
+                    out,
+                    "Not drawn: gnuplot was missing, too old or failed. Its source "
+                    "and data are "
+                    "<a href=\"figures/%s.gp\">%s.gp</a> and "
+                    "<a href=\"figures/%s.tsv\">%s.tsv</a>.",
+                    f->id, f->id, f->id, f->id);
             else
                 kva_buf_puts(
                     out, "Drawn only in a report directory (report -o DIR); the numbers "
@@ -696,6 +700,7 @@ enum kva_status kva_report_html(const struct kva_report *r, const char *figures_
             table(r, &r->tab[i], out);
     KVA_TRY(figures(r, figures_dir, out, err));
     absent_figures(r, out);
+    section(r, KVA_VIEW_RETENTION, "retention", "Budget by budget", false, out);
     section(r, KVA_VIEW_TASKS, "tasks", "Task by task", tasks > 4, out);
     section(r, KVA_VIEW_PAIRS, "pairs", "Method against method",
             rows_of(r, KVA_VIEW_PAIRS) > 24, out);

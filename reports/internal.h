@@ -54,7 +54,8 @@ enum {
     KVA_VIEW_PAIRS = 2048, /* method against method */
     KVA_VIEW_NOISE = 1024,
     KVA_VIEW_PAPER = 4096, /* published beside measured, a report of its own */
-    KVA_VIEW_ABOUT = 32    /* methods and runs: under the leaderboard, in every page */
+    KVA_VIEW_RETENTION = 8192,
+    KVA_VIEW_ABOUT = 32 /* methods and runs: under the leaderboard, in every page */
 };
 struct kva_tab {
     const char *id;      /* [a-z0-9-], unique */
@@ -435,6 +436,33 @@ void kva_survival_table(struct kva_report *r, const struct kva_data *d,
 void kva_audit_tables(struct kva_report *r, const struct kva_data *d,
                       const struct kva_cells *c);
 
+/* ---- retention.c: T-RET, T-VIS ---- */
+void kva_retention_table(struct kva_report *r, const struct kva_board *b);
+void kva_visibility_tables(struct kva_report *r, const struct kva_data *d,
+                           const struct kva_cells *c);
+
+/* ---- times.c: T-TIME, data of F3 ---- */
+struct kva_quartiles {
+    double mid, lo, hi; /* median, lower and upper quartile; NaN: none */
+    int n;
+};
+/* A method at a budget and context, milliseconds. */
+struct kva_time {
+    const char *model, *name, *spec, *schedule, *budget_text;
+    double budget;
+    int ctx;
+    int cell;                               /* the first of its cells */
+    struct kva_quartiles ttft, step, evict; /* step: a token */
+    double yardstick;                       /* NaN: none was timed */
+    int reps;
+};
+/* All of them, in the arena, by model and context, dense first; how many (out of memory:
+ * r->nomem). */
+int kva_times_of(struct kva_report *r, const struct kva_data *d,
+                 const struct kva_cells *c, struct kva_time **out);
+void kva_time_table(struct kva_report *r, const struct kva_data *d,
+                    const struct kva_cells *c);
+
 /* ---- grid.c: niah/grid ---- */
 bool kva_is_grid(const struct kva_data_task *t);
 void kva_grid_table(struct kva_report *r, const struct kva_data *d,
@@ -480,8 +508,10 @@ enum kva_status kva_figures_build(struct kva_report *r, const struct kva_data *d
 enum kva_status kva_svg_inline(const char *svg, size_t n, const char *prefix,
                                const char *title, struct kva_buf *out,
                                struct kva_error *err);
-/* Runs gnuplot on a file inside dir; KVA_ETOOL when there is none, KVA_EIO with its words
- * when it fails or takes more than 60 s. */
+/* Runs gnuplot on a file inside dir; KVA_ETOOL when there is none or it is older than
+ * 5.4, KVA_EIO with its words when it fails, is killed or takes more than 60 s. */
+#define KVA_GNUPLOT_OLD "gnuplot 5.4 or newer is needed"
+extern uint64_t kva_gnuplot_timeout_ns; /* 60 s; tests have less time */
 enum kva_status kva_gnuplot_run(const char *dir, const char *file, struct kva_error *err);
 
 /* Text for HTML and SVG: & < > " ' escaped; s may be NULL. */

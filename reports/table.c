@@ -12,6 +12,8 @@ const struct kva_view kva_views[] = {
     {"leaderboard", "methods by budget: score, retention, interval, answer nats",
      KVA_VIEW_LEADERBOARD},
     {"tasks", "the same, task by task", KVA_VIEW_TASKS},
+    {"retention", "score, retention and loss budget by budget; question known or not",
+     KVA_VIEW_RETENTION},
     {"survival", "how much evidence, payload and distractors methods keep",
      KVA_VIEW_SURVIVAL},
     {"answers", "how answers end, other metrics, breakdowns by label and turn",

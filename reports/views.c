@@ -307,6 +307,13 @@ enum kva_status kva_views_build(struct kva_report *r, const struct kva_data *d,
             timing_table(r, &r->board[i]);
             kva_timing_table(r, d, &r->board[i]);
         }
+    kva_time_table(r, d, c);
+    if (wanted(r, KVA_VIEW_RETENTION)) {
+        for (int i = 0; i < r->n_board; i++)
+            if (!r->board[i].single && r->board[i].n_method && r->board[i].dense >= 0)
+                kva_retention_table(r, &r->board[i]);
+        kva_visibility_tables(r, d, c);
+    }
     if (wanted(r, KVA_VIEW_SURVIVAL)) {
         for (int i = 0; i < r->n_board; i++)
             if (!r->board[i].single)

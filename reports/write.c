@@ -33,6 +33,7 @@ static enum kva_status put(const char *dir, const char *name, const char *bytes,
 enum kva_status kva_report_figures(const struct kva_report *r, const char *dir,
                                    struct kva_error *err)
 {
+    struct kva_error first = {0};
     bool missing = false;
 
     KVA_TRY(kva_mkdirs(dir, err));
@@ -49,19 +50,18 @@ enum kva_status kva_report_figures(const struct kva_report *r, const char *dir,
         if (f->empty || missing)
             continue;
         rc = kva_gnuplot_run(dir, name, &why);
-        if (rc == KVA_ETOOL)
+        if (rc == KVA_ETOOL) {
             missing = true;
-        else if (rc != KVA_OK) { /* one drawing less is no reason to lose the report */
+            first = why;
+        } else if (rc != KVA_OK) { /* one drawing less is no reason to lose the report */
             if (r->opts.require_figures)
                 return KVA_FAIL(err, rc, "%s", why.text);
             kva_log(KVA_LOG_WARN, "%s", why.text);
         }
     }
     if (missing)
-        return KVA_FAIL(
-            err, KVA_ETOOL,
-            "gnuplot is not installed: sources and data of the figures were written, "
-            "no drawings");
+        return KVA_FAIL(err, KVA_ETOOL, "%s; their sources and data were written",
+                        first.text);
     return KVA_OK;
 }
 

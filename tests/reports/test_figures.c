@@ -7,6 +7,8 @@
 #include "tests/reports/page.h"
 
 #include <dirent.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 static char tmp[64];
@@ -132,7 +134,7 @@ static void drawings_hold_every_point_of_the_data_and_every_name(void **state)
     w = three_budgets();
     r = built(w, NULL);
     assert_int_equal(kva_report_figures(r, tmp, &err), KVA_OK);
-    assert_int_equal(r->n_figure, 5);
+    assert_int_equal(r->n_figure, 6);
     for (int i = 0; i < r->n_figure; i++) {
         const struct kva_figure *f = &r->figure[i];
         char *svg = read_text(tmp, f->id, "svg"), *tsv = read_text(tmp, f->id, "tsv");
@@ -140,8 +142,8 @@ static void drawings_hold_every_point_of_the_data_and_every_name(void **state)
 
         assert_null(f->empty);
         assert_int_equal(data_lines(tsv), f->n_points);
-        if (f->kind ==
-            KVA_FIG_RETENTION) { /* marks: the points and one a name in the key */
+        if (f->kind == KVA_FIG_RETENTION || f->kind == KVA_FIG_PARETO) {
+            /* marks: the points and one a name in the key */
             points = count(svg, "<use ") - count(svg, "\t<use xlink:href='#gpPt5' id") -
                      count(svg, "\t<use xlink:href='#gpPt7' id") -
                      count(svg, "\t<use xlink:href='#gpPt9' id") -
@@ -149,6 +151,10 @@ static void drawings_hold_every_point_of_the_data_and_every_name(void **state)
                      count(svg, "\t<use xlink:href='#gpPt11' id") -
                      count(svg, "\t<use xlink:href='#gpPt13' id");
             assert_int_equal(points, f->n_points + f->n_series);
+            for (int k = 0; k < f->n_series; k++)
+                assert_non_null(strstr(svg, f->series[k]));
+        }
+        if (f->kind == KVA_FIG_RETENTION) {
             assert_int_equal(f->n_points, 6);
             assert_non_null(strstr(svg, "it's_%d 50%"));
             assert_non_null(strstr(svg, ">other<"));
@@ -245,6 +251,7 @@ static void names_wider_than_their_column_are_turned(void **state)
     struct world *w = world_new(1, 20);
     const char *name[] = {"a-long-named", "b", "c", "dense", "e"};
     struct kva_report *r;
+    int at;
 
     (void)state;
     for (int turned = 1; turned >= 0; turned--) {
@@ -256,8 +263,10 @@ static void names_wider_than_their_column_are_turned(void **state)
                 add_cell(w, 0, name[i], i == 3 ? 1 : k * 0.25,
                          i == 3 ? "dense" : "physical", A20);
         r = built(w, NULL);
-        assert_int_equal(r->figure[1].kind, KVA_FIG_DEPTH);
-        assert_int_equal(strstr(r->figure[1].gp, "rotate by 40") != NULL, turned);
+        for (at = 0; at < r->n_figure && r->figure[at].kind != KVA_FIG_DEPTH; at++)
+            ;
+        assert_true(at < r->n_figure);
+        assert_int_equal(strstr(r->figure[at].gp, "rotate by 40") != NULL, turned);
         kva_report_free(r);
     }
     free(w);
@@ -361,6 +370,102 @@ static void without_gnuplot_the_report_is_complete_but_for_drawings(void **state
     free(w);
 }
 
+/* A program of that name that does what the lines say. */
+static void fake_gnuplot(const char *lines)
+{
+    char path[128], text[256], search[160];
+    struct kva_error err = {0};
+
+    (void)snprintf(path, sizeof path, "%s/bin", tmp);
+    (void)mkdir(path, 0777);
+    (void)snprintf(search, sizeof search, "%s:/usr/bin:/bin", path);
+    (void)snprintf(path, sizeof path, "%s/bin/gnuplot", tmp);
+    (void)snprintf(text, sizeof text, "#!/bin/sh\n%s\n", lines);
+    assert_int_equal(kva_write_file(path, text, strlen(text), &err), KVA_OK);
+    assert_int_equal(chmod(path, 0755), 0);
+    assert_int_equal(setenv("PATH", search, 1), 0);
+}
+
+static void a_gnuplot_that_hangs_dies_or_is_old_costs_the_drawings_alone(void **state)
+{
+    static const struct {
+        const char *lines, *said;
+        enum kva_status rc;
+    } CASE[] = {
+        {"exec sleep 50", "more than 1 s", KVA_EIO},
+        {"exec 2>&-; exec sleep 50", "more than 1 s", KVA_EIO},
+        {"sleep 50 & sleep 50", "more than 1 s", KVA_EIO},
+        {"kill -9 $$", "killed by signal 9", KVA_EIO},
+        {"echo 'line 3: " KVA_GNUPLOT_OLD "' >&2; exit 2", KVA_GNUPLOT_OLD, KVA_ETOOL},
+        {"echo 'no font' >&2; exit 1", "no font", KVA_EIO},
+    };
+    char *path = strdup(getenv("PATH")), dir[128], *html;
+    struct world *w = three_budgets();
+    struct kva_report *r = built(w, NULL);
+
+    (void)state;
+    kva_log_set(NULL, NULL, KVA_LOG_ERROR);
+    kva_gnuplot_timeout_ns = 1000000000;
+    for (size_t i = 0; i < sizeof CASE / sizeof CASE[0]; i++) {
+        struct kva_error err = {0};
+
+        fake_gnuplot(CASE[i].lines);
+        assert_int_equal(kva_gnuplot_run(tmp, "none.gp", &err), CASE[i].rc);
+        assert_non_null(strstr(err.text, CASE[i].said));
+        if (i < 3)
+            continue; /* each of its figures would take a second */
+        memset(&err, 0, sizeof err);
+        (void)snprintf(dir, sizeof dir, "%s/case%zu", tmp, i);
+        assert_int_equal(kva_report_write(r, dir, false, &err), KVA_OK);
+        html = read_text(dir, "index", "html");
+        assert_non_null(strstr(html, "Not drawn: gnuplot"));
+        free(html);
+    }
+    kva_gnuplot_timeout_ns = 60000000000;
+    assert_int_equal(setenv("PATH", path, 1), 0);
+    free(path);
+    kva_report_free(r);
+    free(w);
+}
+
+/* Files may not grow beyond a size that the page exceeds: as on a full disk. */
+static void a_full_disk_leaves_the_old_report_as_it_was(void **state)
+{
+    struct world *w = three_budgets();
+    struct kva_report *r = built(w, NULL);
+    struct rlimit old, small;
+    struct kva_error err = {0};
+    char dir[128], *before, *after;
+    DIR *d;
+    int n = 0;
+
+    (void)state;
+    (void)snprintf(dir, sizeof dir, "%s/disk", tmp);
+    assert_int_equal(kva_report_write(r, dir, false, &err), KVA_OK);
+    before = read_text(dir, "index", "html");
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = old;
+    small.rlim_cur = 16384;
+    assert_true(strlen(before) > small.rlim_cur);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    assert_int_not_equal(kva_report_write(r, dir, true, &err), KVA_OK);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    (void)signal(SIGXFSZ, SIG_DFL);
+    assert_non_null(strstr(err.text, "index.html"));
+    after = read_text(dir, "index", "html");
+    assert_string_equal(before, after);
+    d = opendir(tmp);
+    for (struct dirent *e; (e = readdir(d)) != NULL;)
+        n += strstr(e->d_name, "disk.") != NULL;
+    closedir(d);
+    assert_int_equal(n, 0); /* nor is a half-written one left */
+    free(before);
+    free(after);
+    kva_report_free(r);
+    free(w);
+}
+
 static void a_figure_without_data_says_why(void **state)
 {
     struct world *w = world_new(1, 20);
@@ -386,6 +491,8 @@ int main(void)
         cmocka_unit_test(viridis_ends_where_it_should_and_ink_stands_out),
         cmocka_unit_test(a_report_appears_whole_and_the_old_one_survives_failure),
         cmocka_unit_test(without_gnuplot_the_report_is_complete_but_for_drawings),
+        cmocka_unit_test(a_gnuplot_that_hangs_dies_or_is_old_costs_the_drawings_alone),
+        cmocka_unit_test(a_full_disk_leaves_the_old_report_as_it_was),
         cmocka_unit_test(a_figure_without_data_says_why),
     };
 
