@@ -371,6 +371,8 @@ struct kva_data_outcome {
     signed char wrong_needle; /* of a failure: 1 another needle's value, 0 an invented
                                  one; -1: not known */
     bool is_protected;        /* all evidence lies where the method never evicts */
+    double stage1; /* share of KV heads whose first stage holds more than half of the
+                      scores; NaN: no such wrapper */
 };
 enum kva_span_kind { KVA_SPAN_E, KVA_SPAN_P, KVA_SPAN_D, KVA_SPAN_X, KVA_SPAN_KINDS };
 /* Survival per (layer, KV head) of one cell: sum over its n[kind] outcomes that have such

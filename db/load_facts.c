@@ -65,7 +65,8 @@ enum kva_status kva_load_outcome(struct kva_loader *ld, sqlite3_stmt *st)
     r.o.status = kva_load_word(ld, st, 4);
     r.o.score = sqlite3_column_type(st, 5) == SQLITE_NULL ? (double)NAN
                                                           : sqlite3_column_double(st, 5);
-    r.o.gold_nll = r.o.span_e = r.o.span_payload = r.o.span_d = r.o.span_x = NAN;
+    r.o.gold_nll = r.o.span_e = r.o.span_payload = r.o.span_d = r.o.span_x = r.o.stage1 =
+        NAN;
     r.o.wrong_needle = -1;
     r.o.n_ctx = sqlite3_column_int(st, 6);
     r.o.n_question = sqlite3_column_int(st, 7);
@@ -158,6 +159,10 @@ enum kva_status kva_load_second(struct kva_loader *ld, sqlite3_stmt *st)
     }
     if (strcmp(metric, "protected") == 0) {
         r->o.is_protected = value > 0;
+        return KVA_OK;
+    }
+    if (strcmp(metric, "stage1") == 0) {
+        r->o.stage1 = value;
         return KVA_OK;
     }
     if (!(value >= 0 && value <= 1)) /* not a score */

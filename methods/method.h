@@ -254,6 +254,9 @@ struct kva_pick {
     const float *s, *aux; /* aux: [n][wide] */
     const int32_t *pos;
     int n, lead, tail, b, wide;
+    /* To be written by a wrapper that picks in two stages: the share of the scores of
+     * what is not protected that its first stage holds. */
+    double *first;
 };
 
 struct kva_allocator;
@@ -470,7 +473,10 @@ struct kva_decision {
     bool protect_overflow;      /* more protected entries than budget somewhere
                                    (methods.md 3.4) */
     bool fallback;              /* the allocator fell back to uniform shares */
-    int *budget;                /* [C] entries each kvhead was given */
+    /* KV heads picked in two stages, and of them those whose first stage holds more than
+     * half of the scores (assumption 3.4 of CriticalKV) */
+    int staged, heavy;
+    int *budget; /* [C] entries each kvhead was given */
 };
 /* Allocates and selects. KVA_EINVALID when `total` is below one entry per KV head. Rank
  * key (class, score, position): protected first, then higher score, newer entry on ties.

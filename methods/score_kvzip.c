@@ -75,9 +75,11 @@ const struct kva_scorer kva_score_kvzip = {
     .source = "KVzip, arXiv 2505.23416",
     .storage = "ragged; mask",
     .deviates = "Published with one budget over all layers: kvzip+global. Counts are "
-                "exact where the official threshold drops every tie at the cut. Official "
-                "evaluations retain the full cache and kvpress masks; here entries go. "
-                "Official code sets a blank before the 8 tokens a later prompt names.",
+                "exact where the official threshold drops every tie at the cut. Peak: "
+                "the full cache and the replay of a chunk beside it, which an audit "
+                "counts (K7). Official evaluations retain the full cache and kvpress "
+                "masks; here entries go. Official code sets a blank before the 8 tokens "
+                "a later prompt names.",
     .version = 1,
     .nonneg = true,
     .comparable = true,

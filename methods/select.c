@@ -474,10 +474,14 @@ static enum kva_status pick_head(struct picking *p, int c, struct kva_error *err
     struct kva_decision *out = p->out;
     int32_t *rank = out->keep.rank + out->keep.off[c];
     struct kva_pick in;
+    double first = NAN;
 
     pick_of(p, c, &in);
+    in.first = &first;
     if (p->m->wrapper != NULL && p->m->wrapper->pick != NULL && open_choice(&in)) {
         KVA_TRY(p->m->wrapper->pick(&p->m->wrapper_params, &in, rank, err));
+        out->staged += !isnan(first);
+        out->heavy += first > 0.5;
         return check_ranks(p->m, rank, in.b, in.n, c, p->sc->kv_heads, err);
     }
     if (pick(p->sc, c, p->newest, p->b[c], p->key, p->key + p->most, rank))

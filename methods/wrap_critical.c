@@ -108,6 +108,19 @@ static void take(const struct kva_pick *in, const float *x, int best, bool *kept
         kept[j] = kept[j] || key[j] >= least;
 }
 
+/* Of the scores of what is not protected, the share that is kept. */
+static double held(const struct kva_pick *in, const bool *kept)
+{
+    double all = 0, some = 0;
+
+    for (int j = in->lead; j < in->n - in->tail; j++)
+        if (isfinite(in->s[j])) {
+            all += (double)in->s[j];
+            some += kept[j] ? (double)in->s[j] : 0.0;
+        }
+    return all > 0 ? some / all : (double)NAN;
+}
+
 static enum kva_status pick(const struct kva_params *params, const struct kva_pick *in,
                             int32_t *rank, struct kva_error *err)
 {
@@ -135,6 +148,8 @@ static enum kva_status pick(const struct kva_params *params, const struct kva_pi
         x[j] = sure && compat ? in->aux[j * in->wide + 1] + 1 : in->s[j];
     }
     take(in, x, first, kept, key);
+    if (in->first != NULL)
+        *in->first = held(in, kept);
     for (int j = 0; j < in->n; j++) {
         double y = ((double)x[j] + params->value[EPS]) * (double)in->aux[j * in->wide];
 

@@ -145,6 +145,27 @@ static void tell(struct kva_report *r, struct kva_tab *t, const char *name,
     }
 }
 
+/* What decisions said beside what they kept, once for each cell. */
+static void tell_facts(struct kva_report *r, struct kva_tab *t, const char *name,
+                       const struct audited *a)
+{
+    const struct kva_data_claim *fell = find(a, "fell_back"), *stage = find(a, "stage1");
+
+    if (strcmp(a->row->impl, "physical") != 0)
+        return;
+    if (fell)
+        kva_tab_note(r, t,
+                     "%s fell back to uniform shares in %.0f %% of its samples: the rule "
+                     "of the allocator does not fit this budget.",
+                     name, 100 * fell->value);
+    if (stage)
+        kva_tab_note(
+            r, t,
+            "%s: stage 1 holds more than half of the attention in %.1f %% of the "
+            "KV heads, as CriticalKV assumes.",
+            name, 100 * stage->value);
+}
+
 static void grid_table(struct kva_report *r, const struct kva_data *d,
                        const struct kva_cells *c)
 {
@@ -159,6 +180,7 @@ static void grid_table(struct kva_report *r, const struct kva_data *d,
     t->caption = "Claims of each method, as published (mask) and as held here";
     for (int at = 0, end; at < d->n_claims; at = end) {
         struct kva_row *row;
+        const char *name;
 
         end = next(d, at, &a);
         if (c->left_out[a.row->cell] || !(row = named_row(r, t, d, c, &a)))
@@ -177,10 +199,10 @@ static void grid_table(struct kva_report *r, const struct kva_data *d,
                 kva_val_text(kva_report_clean(&r->arena, find(&a, "headline")->verdict));
         row->cell[G_HEADLINE].strong = true;
         row->cell[G_REASON] = kva_val_text(reasons(r, &a));
-        tell(r, t,
-             kva_arena_printf(&r->arena, "%s at %s", row->cell[A_METHOD].text,
-                              row->cell[A_KEEP].text),
-             &a, told, &n_told, 64);
+        name = kva_arena_printf(&r->arena, "%s at %s", row->cell[A_METHOD].text,
+                                row->cell[A_KEEP].text);
+        tell(r, t, name, &a, told, &n_told, 64);
+        tell_facts(r, t, name, &a);
     }
     kva_tab_note(r, t,
                  "K1 bytes, K2 share kept, K3 mask = physical, K4 score at the "

@@ -58,6 +58,13 @@ struct kva_claim_result kva_claim_note(enum kva_finding f, const char *fmt, ...)
     return r;
 }
 
+void kva_claim_append(struct kva_claim_result *r, const char *text)
+{
+    size_t n = strlen(r->note);
+
+    snprintf(r->note + n, sizeof r->note - n, "%s%s", n > 0 ? "; " : "", text);
+}
+
 void kva_claim_worse(struct kva_claim_result *into, const struct kva_claim_result *r)
 {
     if (r->verdict < into->verdict ||

@@ -42,6 +42,8 @@ struct kva_claim_result {
 /* No number, a reason in words. */
 struct kva_claim_result kva_claim_note(enum kva_finding f, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* Adds a remark to the note, behind a semicolon. */
+void kva_claim_append(struct kva_claim_result *r, const char *text);
 /* The worse of two results on the same claim; of equal verdicts the larger value. */
 void kva_claim_worse(struct kva_claim_result *into, const struct kva_claim_result *r);
 /* The worst verdict of K1..K8; N/A when nothing is claimed. */

@@ -190,6 +190,8 @@ static struct kva_claim_result peak_of(const struct judge *j, const struct kva_c
     double peak = (double)m->kv_peak_bytes;
     int asked = o->n_ctx + o->n_question - o->n_cut + o->n_gen;
     const struct kva_data_outcome *full = partner(j, dense, o);
+    const bool replays = kva_method_collect(&c->method).kind == KVA_COLLECT_REPLAY;
+    struct kva_claim_result r;
 
     if (!o->has_alone)
         return kva_claim_note(KVA_UNTESTED, "no row that ran alone: set \"perf\"");
@@ -198,13 +200,16 @@ static struct kva_claim_result peak_of(const struct judge *j, const struct kva_c
             return kva_claim_note(KVA_UNTESTED, "no dense row that ran alone");
         /* a prompt that is read again to be scored is held again; what that took stands
          * in the scratch beside what every cell needs */
-        if (kva_method_collect(&c->method).kind == KVA_COLLECT_REPLAY)
+        if (replays)
             peak +=
                 fmax(0, (double)(m->scratch_peak_bytes - full->alone.scratch_peak_bytes));
         /* its answer may be longer than the full cache's */
         claimed = (double)full->alone.kv_peak_bytes +
                   (o->n_gen > full->n_gen ? o->n_gen - full->n_gen : 0) * kvheads * entry;
-        return kva_claim_peak(peak, peak - slack, claimed);
+        r = kva_claim_peak(peak, peak - slack, claimed);
+        if (replays && r.verdict != KVA_UNTESTED)
+            kva_claim_append(&r, "the replay that scores the prompt counts");
+        return r;
     }
     claimed = (double)m->kv_budget_bytes / row_bytes(m) + state_bytes(m, kvheads) / entry;
     if (c->schedule.kind == KVA_LAYERWISE)
@@ -232,7 +237,8 @@ static struct kva_claim_result growth_of(const struct kva_cell *c,
 
 struct sums {
     double nominal, dense, held, meta, live, kept, masked, packed, peak, score, nats;
-    int n, n_nats;
+    double stage1; /* over n_stage1 */
+    int n, n_nats, n_stage1, fell_back;
 };
 
 static void judge_bytes(const struct judge *j, int base, int cell, struct sums *s,
@@ -276,6 +282,11 @@ static void judge_bytes(const struct judge *j, int base, int cell, struct sums *
         s->packed += kva_claim_packed(&b);
         s->peak += (double)(o->has_alone ? o->alone : o->memory).kv_peak_bytes;
         s->score += o->score;
+        s->fell_back += (o->flags & KVA_DB_FELL_BACK) != 0;
+        if (!isnan(o->stage1)) {
+            s->stage1 += o->stage1;
+            s->n_stage1++;
+        }
         if (!isnan(o->gold_nll)) {
             s->nats += o->gold_nll;
             s->n_nats++;
@@ -571,6 +582,10 @@ static void mean_facts(struct kva_audit_row *r, const struct sums *s)
     fact(r, "share.held", (s->held + s->meta) / s->dense, NULL, NULL, 0);
     fact(r, "entries.masked", s->masked / n, NULL, NULL, 0);
     fact(r, "score", s->score / n, NULL, "n = ", (size_t)s->n);
+    if (s->fell_back > 0)
+        fact(r, "fell_back", s->fell_back / n, NULL, "n = ", (size_t)s->n);
+    if (s->n_stage1 > 0)
+        fact(r, "stage1", s->stage1 / s->n_stage1, NULL, "n = ", (size_t)s->n_stage1);
     if (s->n_nats > 0)
         fact(r, "nats", s->nats / s->n_nats, NULL, "n = ", (size_t)s->n_nats);
 }

@@ -29,8 +29,9 @@ const struct kva_opt *kva_cmd_audit_options(void)
          "probe in numerics ref: every logit of masked and physical twins, bit by bit", 0,
          0},
         {"probes", 0, KVA_OPT_INT, &opt.probes, "N",
-         "samples a task whose logits and kept sets are probed (default 2; 0: none)", 0,
-         1000},
+         "samples a task whose logits and kept sets are probed (default 2, with --exact "
+         "1; 0: none)",
+         0, 1000},
         {"only", 0, KVA_OPT_LIST, &opt.only, "KEY=GLOB[,...]",
          "audit only cells that match (model, method, task, budget, ...); repeatable", 0,
          0},
@@ -90,7 +91,7 @@ static enum kva_status load(const char *path, struct kva_suite *s, struct kva_er
 static enum kva_status probe(const char *path, const struct kva_sweep_opts *o,
                              struct kva_probes *p, struct kva_error *err)
 {
-    int n = opt.probes < 0 ? 2 : opt.probes;
+    int n = opt.probes >= 0 ? opt.probes : opt.exact ? 1 : 2;
 
     if (n == 0)
         return KVA_OK;

@@ -34,7 +34,8 @@ struct kva_sample_row {
     char *refs_json, *meta_json;
 };
 
-/* the task's metric comes first; gold_nll, further metrics, wrong_needle, protected */
+/* the task's metric comes first; gold_nll, further metrics, wrong_needle, protected,
+ * stage1 (share of KV heads whose first stage holds more than half of the scores) */
 #define KVA_RESULT_SCORES 12
 struct kva_result_score {
     char metric[32];
@@ -55,6 +56,7 @@ struct kva_result {
     char *error, *text;       /* NULL when not applicable */
     int32_t *ids;
     int n_ctx, n_question, n_gen, n_cut;
+    int flags; /* KVA_DB_FELL_BACK, ... */
     uint64_t kept_fnv;
     struct kva_result_score scores[KVA_RESULT_SCORES];
     int n_scores;

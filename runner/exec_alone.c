@@ -117,6 +117,7 @@ static enum kva_status prefill_alone(struct kva_unit_run *u, struct alone *a,
     KVA_GO(kva_decide_own(s, &own, &d, err));
     out.score_ns = kva_now_ns() - t;
     out.scratch = own.scratch;
+    out.noted = own.noted;
     t = kva_now_ns();
     if (!d.nothing_to_do)
         KVA_GO(kva_session_keep(s, &d.keep, err));
@@ -126,6 +127,7 @@ out:
     a->score_ns = out.score_ns;
     a->evict_ns = out.evict_ns;
     a->rc.scratch_bytes = out.scratch;
+    a->rc.noted = out.noted;
     if (!kva_keeps_state(cell))
         a->rc.scratch_bytes += kva_state_bytes(u, cell, s);
     if (rc == KVA_OK && want != NULL) {
@@ -268,6 +270,7 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
     witness(&a, &r->memory);
     KVA_GO(kva_wave_run(u->model, cells, 1, u->chunk, u->opts->stop, ended, NULL, u->rows,
                         err));
+    r->flags = kva_noted_flags(&a.rc.noted);
     if (a.rc.failed.code != KVA_OK) {
         rc = KVA_FAIL(err, a.rc.failed.code, "%s", a.rc.failed.text);
         goto out;

@@ -128,6 +128,7 @@ static enum kva_status cut_from(struct kva_unit_state *st, struct kva_base *b,
         decided = d.total;
     }
     l->rc.protect = d.protect;
+    kva_note(&l->rc.noted, &d);
     dense = dense || d.nothing_to_do;
     o = kva_cell_opts(
         u, cell, cut_cap(u, l, dense || masks(cell) ? NULL : &d.keep, b->n, extra),
@@ -190,6 +191,7 @@ static enum kva_status open_own(struct kva_unit_state *st, struct kva_live *l,
     KVA_GO(kva_cell_layout(u, cell, l->rc.session, err));
     KVA_GO(kva_prefill_own(u, l->rc.session, &in, &out, last.logits ? &last : NULL, err));
     l->rc.protect = out.protect;
+    l->rc.noted = out.noted;
     if (last.logits) {
         l->rc.next = last.argmax;
         l->rc.first_nll = last.nll;
@@ -322,6 +324,7 @@ void kva_live_finish(struct kva_unit_state *st, struct kva_live *l)
 {
     struct kva_error why = {0};
 
+    l->result.flags = kva_noted_flags(&l->rc.noted);
     if (l->rc.failed.code != KVA_OK) {
         kva_result_fail(&l->result, &l->rc.failed);
         return;

@@ -191,6 +191,7 @@ struct kva_prefill_out {
     uint64_t score_ns, evict_ns, scratch;
     uint64_t decided;           /* entries the last decision left */
     struct kva_protect protect; /* of the last decision */
+    struct kva_noted noted;     /* of all */
 };
 /* Into a fresh session; `last` as in kva_unit_feed. */
 enum kva_status kva_prefill_own(struct kva_unit_run *u, struct kva_session *s,
@@ -259,6 +260,8 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
 /* Times the unit's jobs that ask for repetitions. */
 enum kva_status kva_exec_sitting(struct kva_unit_state *st, struct kva_error *err);
 
+/* Bits of an outcome (KVA_DB_FELL_BACK, ...). */
+int kva_noted_flags(const struct kva_noted *n);
 /* Status word of an outcome for a failure. */
 const char *kva_result_status(enum kva_status code);
 

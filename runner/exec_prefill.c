@@ -68,6 +68,7 @@ static enum kva_status by_blocks(struct kva_unit_run *u, struct kva_session *s,
         KVA_TRY(cut_block(s, &own, out, err));
     }
     out->scratch = own.scratch;
+    out->noted = own.noted;
     return KVA_OK;
 }
 
@@ -168,6 +169,7 @@ static enum kva_status run_layers(struct kva_unit_run *u, struct kva_session *s,
     kva_model_ops(u->model)->context = false;
     *u->rows += in->n;
     out->scratch = own.scratch;
+    out->noted = own.noted;
     if (kva_session_error(s)->code != KVA_OK)
         return KVA_FAIL(err, kva_session_error(s)->code, "%s",
                         kva_session_error(s)->text);

@@ -268,5 +268,13 @@ enum kva_status kva_unit_score(const struct kva_unit_run *u, int q,
     if (c->cell->method.scorer != NULL &&
         kva_unit_protected(u, q, c->cell, &c->protect, r->n_cut))
         KVA_TRY(add_score(r, "protected", 1, 1, NULL, err));
+    if (c->noted.staged > 0)
+        KVA_TRY(add_score(r, "stage1", 1,
+                          (double)c->noted.heavy / (double)c->noted.staged, NULL, err));
     return KVA_OK;
+}
+
+int kva_noted_flags(const struct kva_noted *n)
+{
+    return n->fell_back ? KVA_DB_FELL_BACK : 0;
 }

@@ -81,6 +81,7 @@ static enum kva_status to_outcome(const struct writer *w, const struct kva_resul
     o->n_gen = r->n_gen;
     o->n_cut = r->n_cut;
     o->kept_fnv = r->kept_fnv;
+    o->flags = r->flags;
     o->stop = r->stop[0] != '\0' ? r->stop : NULL;
     o->error = r->error;
     o->text = r->text;

@@ -32,6 +32,13 @@ enum kva_status kva_decide_unite(const struct kva_kvstore *store, int layer0, in
     return KVA_OK;
 }
 
+void kva_note(struct kva_noted *n, const struct kva_decision *d)
+{
+    n->fell_back = n->fell_back || d->fallback;
+    n->staged += d->staged;
+    n->heavy += d->heavy;
+}
+
 enum kva_status kva_decide_own(struct kva_session *s, struct kva_own *own,
                                struct kva_decision *d, struct kva_error *err)
 {
@@ -63,6 +70,7 @@ enum kva_status kva_decide_own(struct kva_session *s, struct kva_own *own,
     scratch = 0;
     KVA_GO(kva_method_decide(own->method, &in, &scores, own->total, d, &scratch, err));
     own->scratch = scratch > own->scratch ? scratch : own->scratch;
+    kva_note(&own->noted, d);
     if (own->united)
         KVA_GO(kva_decide_unite(in.store, own->layer0, own->layer1, d, err));
 out:
@@ -276,12 +284,14 @@ static enum kva_status cut_to_budget(struct kva_run_cell *c, bool bulk,
                           .prompt = c->prompt,
                           .block_len = kva_session_seen(c->session),
                           .is_block = true,
-                          .united = c->cell->enforce == KVA_UNION};
+                          .united = c->cell->enforce == KVA_UNION,
+                          .noted = c->noted};
     enum kva_status rc;
 
     if (KVA_CHEATS(KVA_CHEAT_GROW))
         return KVA_OK;
     KVA_GO(kva_decide_own(c->session, &own, &d, err));
+    c->noted = own.noted;
     if (d.nothing_to_do)
         goto out;
     if (bulk) {

@@ -11,6 +11,13 @@
 #include "runner/ends.h"
 #include "runner/exec.h"
 
+/* What decisions say beside what they keep, over all of a cell. */
+struct kva_noted {
+    bool fell_back;    /* an allocator's form did not fit: uniform shares */
+    int staged, heavy; /* as in struct kva_decision */
+};
+void kva_note(struct kva_noted *n, const struct kva_decision *d);
+
 struct kva_run_cell {
     /* in */
     struct kva_session *session; /* owned by the caller; the wave never frees it */
@@ -29,7 +36,8 @@ struct kva_run_cell {
     uint64_t budget_total; /* entries over all KV heads, for decode-time eviction */
     const struct kva_tokenizer *tok;
     uint64_t seed;
-    bool timed; /* record step times (cells that run alone) */
+    bool timed;             /* record step times (cells that run alone) */
+    struct kva_noted noted; /* of the prefill; decode-time decisions add to it */
     /* in and out: result of the last prompt row */
     int32_t next; /* first generated token */
     double first_nll;
@@ -71,6 +79,7 @@ struct kva_own {
     int layer0, layer1;
     bool united;      /* every KV head keeps what any of its layer does (enforce union) */
     uint64_t scratch; /* out: the largest so far */
+    struct kva_noted noted; /* out: of all so far */
 };
 /* What to keep. KVA_ENONFINITE when a score is no finite number. */
 enum kva_status kva_decide_own(struct kva_session *s, struct kva_own *own,

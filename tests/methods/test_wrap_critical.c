@@ -29,6 +29,39 @@ static void both_stages_give_the_worked_example(void **state)
     assert_ranks(rank, 0, 1, 2, 3);
 }
 
+/* E9: stage 1 holds .40, .65, .80 of the attention; with .15 of protected entries none of
+ * it counts. */
+static void the_share_of_stage_one_is_told(void **state)
+{
+    static const struct {
+        const char *text;
+        double share;
+    } rows[] = {{"snapkv+critical:alpha=0.25", .40},
+                {"snapkv+critical", .65},
+                {"snapkv+critical:alpha=0.75", .80},
+                {"snapkv+critical:alpha=0", 0}};
+    float a[8] = {9}, w[8] = {1};
+    double first;
+    struct kva_pick in = {.s = a,
+                          .aux = w,
+                          .n = 8,
+                          .b = 6,
+                          .lead = 1,
+                          .tail = 1,
+                          .wide = 1,
+                          .first = &first};
+    int32_t rank[6];
+
+    (void)state;
+    memcpy(a + 1, E9_A, sizeof E9_A);
+    memcpy(w + 1, E9_W, sizeof E9_W);
+    for (int i = 0; i < 4; i++) {
+        first = NAN;
+        pick_of(rows[i].text, in, rank);
+        assert_near(first, rows[i].share, 1e-6);
+    }
+}
+
 static void the_first_stage_has_at_least_one_entry(void **state)
 {
     const float a[] = {0.5f, 0.1f, 0.4f}, w[] = {1, 90, 2};
@@ -184,6 +217,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_stages_give_the_worked_example),
+        cmocka_unit_test(the_share_of_stage_one_is_told),
         cmocka_unit_test(the_first_stage_has_at_least_one_entry),
         cmocka_unit_test(protected_entries_stay_and_do_not_count),
         cmocka_unit_test(compat_counts_the_window_and_may_drop_it),

@@ -406,6 +406,127 @@ static void sums_follow_their_entries_through_evictions_and_copies(void **state)
     kva_model_close(m);
 }
 
+/* A plain account beside the session: a list of (position, sum) a KV head, softmax in
+ * double over what the list holds. */
+struct account {
+    int n;
+    int32_t pos[N];
+    double sum[N], fresh[N]; /* fresh: since the last decision */
+};
+
+static void add_rows(struct account *acc, const struct kva_arch *a, const float *q,
+                     int32_t at, const struct state *t)
+{
+    const int d = a->head_dim, group = a->heads / a->kv_heads;
+
+    for (int h = 0; h < a->heads; h++) {
+        struct account *c = &acc[h / group];
+        double w[N], all = 0;
+
+        for (int j = 0; j < c->n; j++) {
+            const float *k = t->k + ((size_t)(h / group) * N + c->pos[j]) * d;
+            double s = 0;
+
+            for (int x = 0; x < d; x++)
+                s += (double)q[h * d + x] * (double)k[x];
+            w[j] = c->pos[j] <= at ? exp(s * (double)a->score_scale) : 0;
+            all += w[j];
+        }
+        for (int j = 0; j < c->n; j++) {
+            c->sum[j] += w[j] / all;
+            c->fresh[j] += w[j] / all;
+        }
+    }
+}
+
+/* Queries and keys of layer 0 depend on token and position alone, so those of a session
+ * that lost nothing are those of one that did. Blocks of 50, each third entry out after
+ * a block, then single tokens of which each takes another's place: slots lose their
+ * order. */
+static void
+column_sums_are_those_of_a_plain_account_through_blocks_and_answers(void **state)
+{
+    struct kva_model *m = open_model("builtin:tiny-llama", "f32");
+    const struct kva_arch *a = &m->arch;
+    struct kva_session *all = collecting(m, N), *s = collecting(m, 0);
+    struct account *acc = calloc((size_t)a->kv_heads, sizeof *acc);
+    struct kva_decide_in in = {0};
+    struct state t;
+    const int width = a->heads * a->head_dim;
+
+    (void)state;
+    feed(m, all, ids, N, 64, NULL);
+    t = read_layer(all, 0);
+    kva_session_decide_in(s, &in);
+    for (int at = 0; at < 240;) {
+        const int step = at < 200 ? 50 : 1;
+        size_t *off = calloc((size_t)(a->layers * a->kv_heads) + 1, sizeof *off);
+        int32_t *rank = calloc((size_t)(a->layers * a->kv_heads * N), sizeof *rank);
+        struct kva_keep list = {a->layers, a->kv_heads, rank, off};
+        const float *got;
+
+        feed(m, s, ids + at, step, step == 1 ? 1 : 17, NULL);
+        for (int h = 0; h < a->kv_heads; h++)
+            for (int i = 0; i < step; i++) {
+                struct account *c = &acc[h];
+
+                c->sum[c->n] = c->fresh[c->n] = 0;
+                c->pos[c->n++] = at + i;
+            }
+        for (int i = 0; i < step; i++)
+            add_rows(acc, a, t.q + (size_t)(at + i) * (size_t)width, at + i, &t);
+        for (int restart = 0; restart < 2; restart++) {
+            int base = 0;
+
+            got = in.side(in.side_ctx, restart ? &RESTART : &COLUMNS, 0);
+            for (int h = 0; h < a->kv_heads; base += acc[h++].n)
+                for (int j = 0; j < acc[h].n; j++) {
+                    double want = restart ? acc[h].fresh[j] : acc[h].sum[j];
+
+                    near((double)got[base + j], want, 2e-4 * (1 + want));
+                }
+        }
+        for (int c = 0; c < a->layers * a->kv_heads; c++) {
+            int h = c % a->kv_heads, n = acc[h].n, out = (at * 7 + h) % n;
+
+            off[c + 1] = off[c];
+            for (int j = 0; j < n; j++)
+                if (step == 1 ? j == out : (j + h) % 3 != 2)
+                    rank[off[c + 1]++] = j;
+        }
+        for (int h = 0; h < a->kv_heads; h++) {
+            struct account *c = &acc[h];
+            int n = c->n;
+
+            c->n = 0;
+            for (int j = 0; j < n; j++)
+                if (step == 1 ? j != (at * 7 + h) % n : (j + h) % 3 != 2) {
+                    c->pos[c->n] = c->pos[j];
+                    c->sum[c->n] = c->sum[j];
+                    c->fresh[c->n++] = 0;
+                }
+        }
+        if (step == 1)
+            OK(kva_session_replace(s, &list, err));
+        else
+            OK(kva_session_keep(s, &list, err));
+        free(off);
+        free(rank);
+        at += step;
+    }
+    {
+        struct kva_kv_view view;
+
+        kva_kvstore_view(s->store, 0, &view);
+        assert_false(view.sorted[0]);
+    }
+    release(&t);
+    free(acc);
+    kva_session_free(all);
+    kva_session_free(s);
+    kva_model_close(m);
+}
+
 static void projected_norms_are_those_of_the_output_matrix(void **state)
 {
     struct kva_model *m = open_model("builtin:tiny-llama", "f32");
@@ -477,6 +598,8 @@ int main(void)
         cmocka_unit_test(query_statistics_are_those_before_the_rotation),
         cmocka_unit_test(the_cut_of_the_prompt_changes_no_bit),
         cmocka_unit_test(sums_follow_their_entries_through_evictions_and_copies),
+        cmocka_unit_test(
+            column_sums_are_those_of_a_plain_account_through_blocks_and_answers),
         cmocka_unit_test(projected_norms_are_those_of_the_output_matrix),
         cmocka_unit_test(mean_rotations_are_means),
     };

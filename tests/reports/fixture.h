@@ -140,6 +140,7 @@ static inline struct kva_data_cell *add_cell(struct world *w, int task,
                                        .span_payload = (double)NAN,
                                        .span_d = (double)NAN,
                                        .span_x = (double)NAN,
+                                       .stage1 = (double)NAN,
                                        .wrong_needle = -1,
                                        .has_memory = ok};
         if (!ok)

@@ -506,6 +506,94 @@ static void check_bytes(const struct kva_session *s, const struct kva_decision *
                      KVA_EBUDGET);
 }
 
+/* What a cell of the schedule would be given, filled until it refuses: at the first entry
+ * whose page the cap has not, and nothing is written then. With one page less the prompt
+ * or what stays of it is refused already, unless the cap leaves room for an answer. */
+static void check_cap(struct kva_cell *cell, int n, uint64_t total)
+{
+    static const struct kva_exec_opts opts;
+    struct kva_unit un = {.kv = KVA_F32};
+    int64_t rows = 0;
+    struct kva_unit_run u = unit(&opts, &un, &rows);
+    const struct kva_stream in = {.cell = cell, .ids = ids, .n = n, .total = total};
+    size_t cap = kva_prefills_own(cell) ? kva_moving_cap(&u, cell, total, n, 0)
+                                        : kva_page_cap(info, NULL, n, 0);
+    int window = 0, refused = 0;
+
+    (void)kva_method_needs(&cell->method, &window);
+    for (int less = 0; less < 2; less++) {
+        struct kva_own own = {.method = &cell->method,
+                              .total = total,
+                              .held = (uint64_t)(n * info->layers * info->kv_heads),
+                              .prompt = n,
+                              .block_len = n};
+        struct kva_collect want;
+        struct kva_session_opts o =
+            kva_cell_opts(&u, cell, cap - (size_t)less, window, &want);
+        struct kva_session *s = NULL;
+        struct kva_kvstore *store;
+        struct kva_prefill_out out;
+        struct kva_decision d = {0};
+        struct kva_error why = {0};
+        struct kva_kv_bytes before, after;
+        int seen;
+
+        OK(kva_session_new(model, &o, &s, err));
+        store = kva_session_store(s);
+        if ((kva_prefills_own(cell)
+                 ? kva_prefill_own(&u, s, &in, &out, NULL, &why)
+                 : kva_unit_feed(&u, s, ids, n, NULL, &why)) != KVA_OK) {
+            assert_int_equal(why.code, KVA_EBUDGET);
+            refused++;
+            kva_session_free(s);
+            continue;
+        }
+        if (!kva_prefills_own(cell)) {
+            OK(kva_decide_own(s, &own, &d, err));
+            OK(kva_session_keep(s, &d.keep, err));
+            OK(kva_kvstore_trim(store, err));
+            kva_decision_release(&d);
+        }
+        do {
+            seen = kva_session_seen(s);
+            kva_kvstore_bytes(store, &before);
+        } while (kva_prefill(model, s, ids, 1, 0, NULL, &why) == KVA_OK);
+        assert_int_equal(why.code, KVA_EBUDGET);
+        kva_kvstore_bytes(store, &after);
+        assert_int_equal(before.live_bytes, after.live_bytes);
+        assert_int_equal(before.alloc_bytes, after.alloc_bytes);
+        assert_int_equal(kva_session_seen(s), seen);
+        OK(kva_kvstore_check(store, err));
+        /* the next entry of every KV head needs more pages than the cap has left */
+        assert_true(after.alloc_bytes <= o.page_cap * KVA_PAGE * after.row_bytes);
+        assert_true(after.alloc_bytes / (KVA_PAGE * after.row_bytes) +
+                        kva_kvstore_pages_for(store, 1) >
+                    o.page_cap);
+        kva_session_free(s);
+    }
+    if (cell->schedule.kind == KVA_ONESHOT)
+        assert_int_equal(refused, 1);
+}
+
+static void appending_past_the_page_cap_fails_under_every_schedule(void **state)
+{
+    static const char *const methods[] = {"keydiff", "knorm+global:norm=z", "h2o+adakv",
+                                          "snapkv:window=8+pyramid"};
+    const uint64_t heads = (uint64_t)(info->layers * info->kv_heads);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        for (int k = 0; k < N_SCHEDULES; k++) {
+            struct kva_cell cell;
+
+            if (!parses(methods[i], schedules[k], &cell))
+                continue;
+            check_cap(&cell, PROMPT, heads * 24);
+            check_cap(&cell, 64, heads * 32);
+            kva_method_release(&cell.method);
+        }
+}
+
 static void every_length_and_budget_leaves_one_to_n_entries(void **state)
 {
     static const int64_t keeps[] = {1, 2500, 5000, 7500, 9999};
@@ -566,6 +654,7 @@ int main(void)
         cmocka_unit_test(layerwise_keeps_the_sets_of_oneshot_at_a_lower_peak),
         cmocka_unit_test(padded_and_repeated_caches_answer_alike_and_hold_more),
         cmocka_unit_test(overwritten_keys_say_and_hold_what_a_mask_does),
+        cmocka_unit_test(appending_past_the_page_cap_fails_under_every_schedule),
         cmocka_unit_test(every_length_and_budget_leaves_one_to_n_entries),
     };
 
