@@ -46,9 +46,10 @@ static void other_scripts_compile_without_their_fonts(void **state)
 static void check_brackets(const char *s)
 {
     int depth = 0, dollars = 0;
+    const char *start = s;
 
     for (; *s; s++) {
-        if (*s == '%' && (s[-1] == '\n' || s[1] == ' ')) { /* our own comment */
+        if (*s == '%' && (s == start || s[-1] == '\n')) { /* our own comment */
             s += strcspn(s, "\n");
             continue;
         }
