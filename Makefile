@@ -48,7 +48,7 @@ lib = $(B)/lib$(1).a
 LIBS := $(foreach m,runner reports db tasks models metrics methods kernels kva,$(call lib,$(m)))
 
 .PHONY: all test golden bench lint format check install coverage dist clean help deps fuzz \
-  quickstart fetch smoke simulate
+  quickstart fetch smoke simulate cuda-report
 all: $(O)/kvaudit
 
 $(O)/kvaudit: $(B)/kvaudit
@@ -152,6 +152,11 @@ format:
 check: lint test
 	$(Q)$(MAKE) test T=fast SAN=address,undefined
 
+# ---- device kernels: registers, spills, occupancy by the compiler, times by the roofline ---------
+cuda-report:
+	$(Q)python3 tests/device/report.py --keep $(O)/cuda/report --roofline kernels/cuda/roofline.tsv \
+	  $(wildcard kernels/cuda/*.cu)
+
 # ---- benchmarks: never timed tests, a table; PEERS=1 measures the peers in the same run ----
 $(B)/tests/bench/%: tests/bench/%.c $(LIBS)
 	$(call say,BENCH,$@)
@@ -216,6 +221,7 @@ help:
 	@echo "make lint, format  include direction, symbols, banned calls, formatting; rewrite"
 	@echo "make check         lint, test, fast tests under sanitizers"
 	@echo "make simulate      rewrite the tables of simulated intervals and nights"
+	@echo "make cuda-report   registers, spills, occupancy of the device kernels; times by the roofline"
 	@echo "make fuzz          stored and random inputs, FUZZ_SECONDS=60 each; SAN=address,undefined"
 	@echo "make install       PREFIX, DESTDIR: program, manual page, completion, configs"
 	@echo "make coverage, dist, clean"
