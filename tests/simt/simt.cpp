@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* simt.cpp - the emulator: fibers, barriers, warp operations, shared memory.
  *
- * One operating system thread. A fiber switch saves the callee-saved registers of x86-64 and
- * the stack pointer. A block's threads are swept in the chosen order; a sweep in which none
- * could run is a deadlock, and the block is abandoned. */
+ * One operating system thread. A fiber switch saves the callee-saved registers of x86-64
+ * and the stack pointer. A block's threads are swept in the chosen order; a sweep in
+ * which none could run is a deadlock, and the block is abandoned. */
 #include "tests/simt/simt.h"
 
+#include <memory>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +48,14 @@ struct collective { /* one warp operation that lanes are arriving at */
     size_t bytes;
     const char *file;
     int line;
-    alignas(16) uint8_t data[32][64];
+    alignas(16) uint8_t data[32][KVA_SIMT_LANE];
+};
+
+/* A warp's operations under way: as many as it has lanes when each is alone, and the one
+ * before that not all lanes have left. The table grows to what a kernel needs. */
+struct warp {
+    std::vector<std::unique_ptr<collective>> ops;
+    unsigned ended; /* lanes */
 };
 
 struct fiber {
@@ -59,9 +67,9 @@ struct fiber {
     const char *file;
     int line; /* where it waits */
     collective *at;
-    std::vector<copy> open;
-    std::vector<std::vector<copy>> groups;
-    void *fake; /* the sanitizer's */
+    std::vector<copy> copies;    /* started, in order */
+    std::vector<size_t> commits; /* how many had been started at each commit */
+    void *fake;                  /* the sanitizer's */
 };
 
 struct shared_site {
@@ -73,12 +81,23 @@ struct shared_site {
 
 struct block {
     std::vector<fiber *> fibers;
-    std::vector<collective> warps; /* 4 a warp: sub-warps may be apart */
+    std::vector<warp> warps;
     std::vector<shared_site> shared;
+    size_t shared_bytes;
     uint8_t *dynamic;
     int alive, waiting;
+    const char *file; /* of the barrier threads wait at */
+    int line;
     kva_simt_body body;
     void *closure;
+};
+
+struct poison {
+    alignas(16) uint8_t data[32 * KVA_SIMT_LANE];
+    poison()
+    {
+        memset(data, 0xff, sizeof data);
+    }
 };
 
 block now_block;
@@ -116,7 +135,8 @@ uint64_t next_random()
     return random_state;
 }
 
-__attribute__((format(printf, 3, 4))) void mistake(const char *file, int line, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) void mistake(const char *file, int line,
+                                                   const char *fmt, ...)
 {
     va_list ap;
 
@@ -195,12 +215,13 @@ void release_barrier()
 void lane_ended(const fiber *f)
 {
     unsigned bit = 1u << (f->index % 32);
-    collective *w = &now_block.warps[(size_t)(f->index / 32) * 4];
+    warp &w = now_block.warps[(size_t)(f->index / 32)];
 
-    for (int i = 0; i < 4; i++)
-        if (w[i].used && (w[i].mask & bit) && !(w[i].arrived & bit))
-            mistake(w[i].file, w[i].line, "the mask %08x names lane %d, which has ended",
-                    w[i].mask, f->index % 32);
+    w.ended |= bit;
+    for (const auto &c : w.ops)
+        if (c->used && (c->mask & bit) && !(c->arrived & bit))
+            mistake(c->file, c->line, "the mask %08x names lane %d, which has ended",
+                    c->mask, f->index % 32);
 }
 
 } // namespace
@@ -213,13 +234,9 @@ extern "C" void kva_simt_entry(void)
     __sanitizer_finish_switch_fiber(nullptr, &main_bottom, &main_size);
 #endif
     now_block.body(now_block.closure);
-    size_t waiting = f->open.size();
-    for (const auto &g : f->groups)
-        waiting += g.size();
-    if (waiting)
-        mistake(kernel, 0, "%zu asynchronous copies were never waited for", waiting);
-    f->open.clear();
-    f->groups.clear();
+    if (!f->copies.empty())
+        mistake(kernel, 0, "%zu asynchronous copies were never waited for",
+                f->copies.size());
     f->st = DONE;
     now_block.alive--;
     lane_ended(f);
@@ -248,16 +265,19 @@ fiber *take_fiber(int index)
         }
     }
 #if SIMT_ASAN
-    __asan_unpoison_memory_region(f->stack + GUARD, STACK);
+    /* frames left by the last user: two when its kernel returned, all when it did not */
+    size_t frames = f->st == DONE ? 4096 : STACK;
+    __asan_unpoison_memory_region(f->stack + GUARD + STACK - frames, frames);
 #endif
     f->index = index;
     f->st = READY;
     f->at = nullptr;
     f->fake = nullptr;
-    f->open.clear();
-    f->groups.clear();
-    /* the frame kva_simt_switch pops: six registers, then the address it returns to; after
-     * that `ret` the stack pointer is 8 above a multiple of 16, as at a function's entry */
+    f->copies.clear();
+    f->commits.clear();
+    /* the frame kva_simt_switch pops: six registers, then the address it returns to;
+     * after that `ret` the stack pointer is 8 above a multiple of 16, as at a function's
+     * entry */
     void **sp = (void **)(void *)(f->stack + GUARD + STACK - 64);
     sp[6] = (void *)kva_simt_entry;
     for (int i = 0; i < 6; i++)
@@ -307,9 +327,16 @@ void run_block(dim3 grid, dim3 dim, dim3 index, size_t shared)
     std::vector<int> at((size_t)n);
 
     now_block.fibers.clear();
-    now_block.warps.assign((size_t)((n + 31) / 32) * 4, collective());
+    if (now_block.warps.size() < (size_t)(n + 31) / 32)
+        now_block.warps.resize((size_t)(n + 31) / 32);
+    for (warp &w : now_block.warps) {
+        w.ended = 0;
+        for (auto &c : w.ops)
+            c->used = false;
+    }
     now_block.alive = n;
     now_block.waiting = 0;
+    now_block.shared_bytes = 0;
     now_block.dynamic = shared ? (uint8_t *)malloc(shared) : nullptr;
     if (now_block.dynamic)
         memset(now_block.dynamic, 0xff, shared);
@@ -317,7 +344,8 @@ void run_block(dim3 grid, dim3 dim, dim3 index, size_t shared)
         fiber *f = take_fiber(i);
         unsigned u = (unsigned)i;
 
-        f->ctx = {dim3(u % dim.x, u / dim.x % dim.y, u / dim.x / dim.y), index, dim, grid};
+        f->ctx = {dim3(u % dim.x, u / dim.x % dim.y, u / dim.x / dim.y), index, dim,
+                  grid};
         now_block.fibers.push_back(f);
         at[(size_t)i] = i;
     }
@@ -344,15 +372,23 @@ void run_block(dim3 grid, dim3 dim, dim3 index, size_t shared)
 
 } // namespace
 
-void kva_simt_run(const char *name, dim3 grid, dim3 dim, size_t shared, kva_simt_body body,
-                  void *closure)
+void kva_simt_run(const char *name, dim3 grid, dim3 dim, size_t shared,
+                  kva_simt_body body, void *closure)
 {
-    size_t blocks = (size_t)grid.x * grid.y * grid.z, threads = (size_t)dim.x * dim.y * dim.z;
+    size_t blocks = (size_t)grid.x * grid.y * grid.z,
+           threads = (size_t)dim.x * dim.y * dim.z;
     std::vector<size_t> at(blocks);
 
+    if (now) {
+        mistake(name, 0, "a launch from within a kernel");
+        return;
+    }
     kernel = name;
-    if (threads < 1 || threads > 1024 || grid.y > 65535 || grid.z > 65535 || blocks < 1) {
-        mistake(name, 0, "a launch of %zu blocks of %zu threads", blocks, threads);
+    if (threads < 1 || threads > 1024 || dim.z > 64 || blocks < 1 || grid.x > INT32_MAX ||
+        grid.y > 65535 || grid.z > 65535 || shared > KVA_SIMT_SHARED_MOST) {
+        mistake(name, 0,
+                "a launch of %u x %u x %u blocks of %zu threads, %zu bytes shared",
+                grid.x, grid.y, grid.z, threads, shared);
         return;
     }
     now_block.body = body;
@@ -380,6 +416,9 @@ void *kva_simt_shared(const char *file, int line, size_t bytes)
     for (const auto &s : now_block.shared)
         if (s.line == line && s.bytes == bytes && strcmp(s.file, file) == 0)
             return s.data;
+    now_block.shared_bytes += bytes;
+    if (now_block.shared_bytes > KVA_SIMT_SHARED_STATIC)
+        mistake(file, line, "%zu bytes of static shared memory", now_block.shared_bytes);
     uint8_t *data = (uint8_t *)malloc(bytes);
     memset(data, 0xff, bytes);
     now_block.shared.push_back({file, line, bytes, data});
@@ -398,11 +437,12 @@ unsigned kva_simt_lane(void)
 
 void kva_simt_barrier(const char *file, int line)
 {
-    for (const fiber *f : now_block.fibers)
-        if (f->st == AT_BARRIER && (f->line != line || strcmp(f->file, file) != 0)) {
-            mistake(file, line, "meets the barrier of %s:%d", f->file, f->line);
-            break;
-        }
+    if (now_block.waiting == 0) {
+        now_block.file = file;
+        now_block.line = line;
+    } else if (now_block.line != line || strcmp(now_block.file, file) != 0) {
+        mistake(file, line, "meets the barrier of %s:%d", now_block.file, now_block.line);
+    }
     now->file = file;
     now->line = line;
     now->st = AT_BARRIER;
@@ -411,51 +451,75 @@ void kva_simt_barrier(const char *file, int line)
     pause(false); /* the last one too gives the others a turn, so that orders differ */
 }
 
-void kva_simt_warp(enum kva_simt_op op, unsigned mask, const void *in, size_t bytes, void *all,
-                   const char *file, int line)
+namespace
 {
-    unsigned lane = kva_simt_lane(), bit = 1u << lane,
-             exist = lanes_of(now, (int)now_block.fibers.size());
-    collective *w = &now_block.warps[(size_t)(now->index / 32) * 4], *c = nullptr;
 
-    if (!(mask & bit)) {
+/* The mask without what it may not name, each told. */
+unsigned checked_mask(unsigned mask, const warp &w, const char *file, int line)
+{
+    unsigned lane = kva_simt_lane(), exist = lanes_of(now, (int)now_block.fibers.size());
+
+    if (!(mask >> lane & 1))
         mistake(file, line, "lane %u is not in its own mask %08x", lane, mask);
-        mask |= bit;
-    }
-    if (mask & ~exist) {
+    if (mask & ~exist)
         mistake(file, line, "the mask %08x names lanes that do not exist", mask);
-        mask &= exist;
-    }
-    for (int i = 0; i < 32; i++)
-        if (mask >> i & 1 &&
-            now_block.fibers[(size_t)(now->index / 32 * 32 + i)]->st == DONE) {
-            mistake(file, line, "the mask %08x names lane %d, which has ended", mask, i);
-            mask &= ~(1u << i);
+    if (mask & exist & w.ended)
+        mistake(file, line, "the mask %08x names lane %d, which has ended", mask,
+                __builtin_ctz(mask & exist & w.ended));
+    return ((mask & exist) | 1u << lane) & ~w.ended;
+}
+
+/* The operation this lane takes part in: one that waits for it, or a new one. NULL when
+ * the one that waits is another. */
+collective *join(warp &w, enum kva_simt_op op, unsigned mask, size_t bytes,
+                 const char *file, int line)
+{
+    unsigned bit = 1u << kva_simt_lane();
+    collective *empty = nullptr;
+
+    for (auto &c : w.ops) {
+        if (!c->used) {
+            empty = c.get();
+            continue;
         }
-    for (int i = 0; i < 4 && !c; i++)
-        if (w[i].used && !(w[i].arrived & bit) && (w[i].mask & bit))
-            c = &w[i];
-    if (c && (c->mask != mask || c->op != op || c->bytes != bytes || c->line != line)) {
+        if (!(c->mask & bit) || c->arrived & bit)
+            continue;
+        if (c->mask == mask && c->op == op && c->bytes == bytes && c->line == line &&
+            strcmp(c->file, file) == 0)
+            return c.get();
         mistake(file, line, "operation %d, mask %08x meets that of %s:%d (%d, mask %08x)",
                 (int)op, mask, c->file, c->line, (int)c->op, c->mask);
-        return;
+        return nullptr;
     }
-    for (int i = 0; i < 4 && !c; i++)
-        if (!w[i].used)
-            c = &w[i];
-    if (!c) {
-        mistake(file, line, "too many warp operations at once");
-        return;
+    if (!empty) {
+        w.ops.push_back(std::make_unique<collective>());
+        empty = w.ops.back().get();
     }
-    if (!c->used) {
-        c->used = true;
-        c->op = op;
-        c->mask = mask;
-        c->arrived = c->left = 0;
-        c->bytes = bytes;
-        c->file = file;
-        c->line = line;
-    }
+    empty->used = true;
+    empty->op = op;
+    empty->mask = mask;
+    empty->arrived = empty->left = 0;
+    empty->bytes = bytes;
+    empty->file = file;
+    empty->line = line;
+    return empty;
+}
+
+} // namespace
+
+const uint8_t *kva_simt_warp(enum kva_simt_op op, unsigned mask, const void *in,
+                             size_t bytes, const char *file, int line)
+{
+    static const poison nothing;
+    warp &w = now_block.warps[(size_t)(now->index / 32)];
+    unsigned lane = kva_simt_lane(), bit = 1u << lane;
+
+    mask = checked_mask(mask, w, file, line);
+    collective *c = join(w, op, mask, bytes, file, line);
+    if (!c)
+        return nothing.data;
+    if (c->arrived == 0 && mask != 0xffffffffu)
+        memset(c->data, 0xff, sizeof c->data);
     if (bytes)
         memcpy(c->data[lane], in, bytes);
     c->arrived |= bit;
@@ -467,22 +531,16 @@ void kva_simt_warp(enum kva_simt_op op, unsigned mask, const void *in, size_t by
         pause(false);
         now->at = nullptr;
     } else {
-        for (int i = 0; i < 32; i++) {
-            fiber *f = c->mask >> i & 1
-                           ? now_block.fibers[(size_t)(now->index / 32 * 32 + i)]
-                           : nullptr;
+        for (unsigned rest = c->mask & ~bit; rest; rest &= rest - 1) {
+            int i = now->index / 32 * 32 + __builtin_ctz(rest);
 
-            if (f && f->at == c)
-                f->st = READY;
+            now_block.fibers[(size_t)i]->st = READY;
         }
     }
-    if (bytes && all)
-        for (unsigned i = 0; i < 32; i++)
-            if (c->mask >> i & 1)
-                memcpy((uint8_t *)all + i * bytes, c->data[i], bytes);
     c->left |= bit;
     if (c->left == c->mask)
-        c->used = false;
+        c->used = false; /* what it holds stays until the next operation starts */
+    return c->data[0];
 }
 
 void kva_simt_bad_lane(int lane, unsigned mask, const char *file, int line)
@@ -494,24 +552,37 @@ void kva_simt_bad_lane(int lane, unsigned mask, const char *file, int line)
 
 void kva_async16(void *shared, const void *global)
 {
+    uint8_t touch[16];
+
     if (((uintptr_t)shared | (uintptr_t)global) % 16)
         mistake(kernel, 0, "an asynchronous copy that is not aligned to 16 bytes");
-    now->open.push_back({shared, global});
+    /* a sanitizer tells of either end here, where the kernel's line is on the stack */
+    memcpy(touch, global, sizeof touch);
+    asm volatile("" : : "r"(touch) : "memory");
+    memcpy(touch, shared, sizeof touch);
+    asm volatile("" : : "r"(touch) : "memory");
+    now->copies.push_back({shared, global});
 }
 
 void kva_async_commit(void)
 {
-    now->groups.push_back(now->open);
-    now->open.clear();
+    now->commits.push_back(now->copies.size());
 }
 
 void kva_simt_async_wait(int newest)
 {
-    while ((int)now->groups.size() > newest) {
-        for (const copy &c : now->groups.front())
-            memcpy(c.to, c.from, 16);
-        now->groups.erase(now->groups.begin());
-    }
+    size_t groups = now->commits.size(), n;
+
+    if (groups <= (size_t)newest)
+        return;
+    groups -= (size_t)newest;
+    n = now->commits[groups - 1];
+    for (size_t i = 0; i < n; i++)
+        memcpy(now->copies[i].to, now->copies[i].from, 16);
+    now->copies.erase(now->copies.begin(), now->copies.begin() + (ptrdiff_t)n);
+    now->commits.erase(now->commits.begin(), now->commits.begin() + (ptrdiff_t)groups);
+    for (size_t &c : now->commits)
+        c -= n;
 }
 
 /* ---- tensor operation: every lane computes its four outputs from the fragments ---- */
@@ -519,21 +590,29 @@ void kva_simt_async_wait(int newest)
 void kva_simt_mma(float d[4], const uint32_t a[4], const uint32_t b[2], const char *file,
                   int line)
 {
-    uint32_t in[6] = {a[0], a[1], a[2], a[3], b[0], b[1]}, all[32][6];
+    float in[12];
     unsigned lane = kva_simt_lane(), group = lane / 4, t = lane % 4;
 
-    kva_simt_warp(SIMT_MMA, 0xffffffffu, in, sizeof in, all, file, line);
-    for (int i = 0; i < 4; i++) {
-        unsigned row = group + (i < 2 ? 0u : 8u), col = 2 * t + (unsigned)(i & 1);
+    /* in: word w of a, then of b, as its low and its high half */
+    for (int w = 0; w < 6; w++) {
+        uint32_t u = w < 4 ? a[w] : b[w - 4];
+
+        in[2 * w] = kva_half_float((uint16_t)u);
+        in[2 * w + 1] = kva_half_float((uint16_t)(u >> 16));
+    }
+    const uint8_t *all = kva_simt_warp(SIMT_MMA, 0xffffffffu, in, sizeof in, file, line);
+    auto of = [all](unsigned from) {
+        return (const float *)(const void *)(all + KVA_SIMT_LANE * from);
+    };
+    for (unsigned i = 0; i < 4; i++) {
+        unsigned col = 2 * t + (i & 1), low = i < 2 ? 0 : 2; /* rows group, group + 8 */
 
         for (unsigned k = 0; k < 16; k++) {
-            /* A[row][k] */
-            uint32_t aw = all[row % 8 * 4 + k % 8 / 2][(row >= 8 ? 1 : 0) + (k >= 8 ? 2 : 0)];
-            /* B[k][col] */
-            uint32_t bw = all[col * 4 + k % 8 / 2][4 + (k >= 8 ? 1 : 0)];
-            uint16_t x = (uint16_t)(k & 1 ? aw >> 16 : aw), y = (uint16_t)(k & 1 ? bw >> 16 : bw);
+            unsigned from = k % 8 / 2, odd = k & 1, high = k >= 8;
+            float x = of(group * 4 + from)[low + 4 * high + odd]; /* A[row][k] */
+            float y = of(col * 4 + from)[8 + 2 * high + odd];     /* B[k][col] */
 
-            d[i] += kva_half_float(x) * kva_half_float(y);
+            d[i] += x * y;
         }
     }
 }

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* simt.h - runs CUDA kernels on the host, thread by thread, and reports their mistakes.
  *
- * Test code only. A kernel is an ordinary function; each CUDA thread is a fiber with a stack
- * of its own. The threads of a block run until they wait (barrier, warp operation), in an
- * order the test chooses; blocks run one after another, in an order too. What holds on a
- * device must hold in every order, bit for bit.
+ * Test code only. A kernel is an ordinary function; each CUDA thread is a fiber with a
+ * stack of its own. The threads of a block run until they wait (barrier, warp operation),
+ * in an order the test chooses; blocks run one after another, in an order too. What holds
+ * on a device must hold in every order, bit for bit.
  *
- * Reported, with file and line: a lane outside its own mask, a mask that names a lane which
- * has ended, two different warp operations or masks that meet, a shuffle from a lane outside
- * the mask, barriers of two places that meet, a deadlock, asynchronous copies nobody waited
- * for. Shared memory is refilled with 0xFF (NaN) for each block and has its exact size, so
- * that the address sanitizer sees overruns; an asynchronous copy happens at its wait.
+ * Reported, with file and line: a lane outside its own mask, a mask that names a lane
+ * which has ended, two different warp operations or masks that meet, a shuffle from a
+ * lane outside the mask, barriers of two places that meet, a deadlock, asynchronous
+ * copies nobody waited for, a launch a device would refuse, a launch from within a
+ * kernel. Shared memory is refilled with 0xFF (NaN) for each block and has its exact
+ * size, so that the address sanitizer sees overruns; an asynchronous copy happens at its
+ * wait.
  *
- * Not modelled: weak memory between blocks, bank conflicts, occupancy, speed, grid-wide
- * barriers, clusters; expf and fused operations differ in last bits from a device's. */
+ * Not modelled: KVA_SIMT_LIMITS. */
 #ifndef KVA_SIMT_H
 #define KVA_SIMT_H
 
@@ -21,14 +22,15 @@
 #include <stdint.h>
 #include <string.h>
 #include <tuple>
+#include <type_traits>
 
-struct uint4 {
+struct alignas(16) uint4 {
     uint32_t x, y, z, w;
 };
-struct uint2 {
+struct alignas(8) uint2 {
     uint32_t x, y;
 };
-struct float2 {
+struct alignas(8) float2 {
     float x, y;
 };
 struct alignas(16) float4 {
@@ -41,12 +43,29 @@ struct dim3 {
     }
 };
 
+/* What a clean run does not say; test programs print it. */
+#define KVA_SIMT_LIMITS                                                                  \
+    "emulated: blocks and streams run one after another, so no weak memory between "     \
+    "blocks, no bank conflicts, occupancy or speed; no grid-wide barrier, clusters, "    \
+    "wgmma, TMA; __launch_bounds__ is not checked; expf and fused operations differ "    \
+    "from a device's in last bits"
+
+/* Shared memory of a block: what every device has, and the most one of 9.0 lends to a
+ * kernel that asked. */
+enum { KVA_SIMT_SHARED_STATIC = 48 << 10, KVA_SIMT_SHARED_MOST = 227 << 10 };
+
 /* Orders of threads and blocks. */
-enum kva_simt_order { SIMT_FORWARD, SIMT_BACKWARD, SIMT_SHUFFLE_A, SIMT_SHUFFLE_B, SIMT_ORDERS };
+enum kva_simt_order {
+    SIMT_FORWARD,
+    SIMT_BACKWARD,
+    SIMT_SHUFFLE_A,
+    SIMT_SHUFFLE_B,
+    SIMT_ORDERS
+};
 
 void kva_simt_set_order(enum kva_simt_order order);
-/* Mistakes since the last call; their texts go to standard error, the first `most` of them
- * (default 8). */
+/* Mistakes since the last call; their texts go to standard error, the first `most` of
+ * them (default 8). */
 int kva_simt_errors(void);
 void kva_simt_quiet(bool quiet);
 /* Switches between threads since the start: what a test costs. */
@@ -64,8 +83,8 @@ extern kva_simt_thread *kva_simt_now;
 #define blockDim  (kva_simt_now->block_dim)
 #define gridDim   (kva_simt_now->grid_dim)
 
-#define KVA_KERNEL(threads)        static void
-#define KVA_DEVICE                 static inline
+#define KVA_KERNEL(threads) static void
+#define KVA_DEVICE          static inline
 #define KVA_SHARED(type, name, n)                                                        \
     type *name = (type *)kva_simt_shared(__FILE__, __LINE__, sizeof(type) * (n))
 #define KVA_DYN_SHARED(type, name) type *name = (type *)kva_simt_dynamic()
@@ -75,8 +94,8 @@ void *kva_simt_dynamic(void);
 
 typedef void (*kva_simt_body)(void *closure);
 /* Runs the grid to its end, or to a deadlock. */
-void kva_simt_run(const char *name, dim3 grid, dim3 block, size_t shared, kva_simt_body body,
-                  void *closure);
+void kva_simt_run(const char *name, dim3 grid, dim3 block, size_t shared,
+                  kva_simt_body body, void *closure);
 
 /* The arguments, as the kernel's parameters, live as long as the grid runs. */
 template <typename... P> struct kva_simt_bound {
@@ -97,7 +116,8 @@ static inline void kva_simt_launch(const char *name, dim3 grid, dim3 block, size
 
     kva_simt_run(name, grid, block, shared, kva_simt_bound<P...>::call, &b);
 }
-/* A template with several parameters is launched through a variable: auto k = f<64, true>; */
+/* A template with several parameters is launched through a variable: auto k = f<64,
+ * true>; */
 #define KVA_LAUNCH(k, grid, block, shared, stream, ...)                                  \
     ((void)(stream), kva_simt_launch(#k, (grid), (block), (shared), k, ##__VA_ARGS__))
 
@@ -105,37 +125,44 @@ static inline void kva_simt_launch(const char *name, dim3 grid, dim3 block, size
 
 void kva_simt_barrier(const char *file, int line);
 enum kva_simt_op { SIMT_SYNC, SIMT_SHUFFLE, SIMT_BALLOT, SIMT_MMA };
-/* One lane's part of a warp operation: gives `in` (bytes), gets the `in` of every lane of
- * the mask in all[lane][...]. */
-void kva_simt_warp(enum kva_simt_op op, unsigned mask, const void *in, size_t bytes,
-                   void *all, const char *file, int line);
+enum { KVA_SIMT_LANE = 64 }; /* the most bytes a lane gives */
+/* One lane's part of a warp operation: gives `in` (bytes), gets what all lanes of the
+ * mask gave, lane i at KVA_SIMT_LANE * i; valid until this thread's next call of the
+ * emulator. After a mistake: 0xFF. */
+const uint8_t *kva_simt_warp(enum kva_simt_op op, unsigned mask, const void *in,
+                             size_t bytes, const char *file, int line);
 void kva_simt_bad_lane(int lane, unsigned mask, const char *file, int line);
 unsigned kva_simt_lane(void);
 
-#define __syncthreads()  kva_simt_barrier(__FILE__, __LINE__)
-#define __syncwarp(...)  kva_simt_syncwarp(__FILE__, __LINE__, ##__VA_ARGS__)
-static inline void kva_simt_syncwarp(const char *file, int line, unsigned mask = 0xffffffffu)
+#define __syncthreads() kva_simt_barrier(__FILE__, __LINE__)
+#define __syncwarp(...) kva_simt_syncwarp(__FILE__, __LINE__, ##__VA_ARGS__)
+static inline void kva_simt_syncwarp(const char *file, int line,
+                                     unsigned mask = 0xffffffffu)
 {
-    kva_simt_warp(SIMT_SYNC, mask, NULL, 0, NULL, file, line);
+    kva_simt_warp(SIMT_SYNC, mask, NULL, 0, file, line);
 }
 
 template <typename T>
-static inline T kva_simt_shuffle(unsigned mask, T v, int from, bool own, const char *file, int line)
+static inline T kva_simt_shuffle(unsigned mask, T v, int from, bool own, const char *file,
+                                 int line)
 {
-    T all[32];
+    static_assert(sizeof v == 4 || sizeof v == 8, "a shuffle moves 4 or 8 bytes");
+    const uint8_t *all = kva_simt_warp(SIMT_SHUFFLE, mask, &v, sizeof v, file, line);
 
-    kva_simt_warp(SIMT_SHUFFLE, mask, &v, sizeof v, all, file, line);
     if (own)
         return v;
     if (from < 0 || from > 31 || !(mask >> from & 1)) {
         kva_simt_bad_lane(from, mask, file, line);
-        return v;
+        from = 0; /* any value: NaN when nothing was given */
     }
-    return all[from];
+    memcpy(&v, all + KVA_SIMT_LANE * from, sizeof v);
+    return v;
 }
-#define __shfl_sync(mask, v, lane) kva_simt_shuffle((mask), (v), (int)(lane)&31, false, __FILE__, __LINE__)
+#define __shfl_sync(mask, v, lane)                                                       \
+    kva_simt_shuffle((mask), (v), (int)(lane)&31, false, __FILE__, __LINE__)
 #define __shfl_xor_sync(mask, v, x)                                                      \
-    kva_simt_shuffle((mask), (v), (int)kva_simt_lane() ^ (int)(x), false, __FILE__, __LINE__)
+    kva_simt_shuffle((mask), (v), (int)kva_simt_lane() ^ (int)(x), false, __FILE__,      \
+                     __LINE__)
 /* beyond the warp a lane keeps its own value */
 #define __shfl_down_sync(mask, v, d)                                                     \
     kva_simt_shuffle((mask), (v), (int)kva_simt_lane() + (int)(d),                       \
@@ -145,12 +172,12 @@ static inline T kva_simt_shuffle(unsigned mask, T v, int from, bool own, const c
                      (int)kva_simt_lane() - (int)(d) < 0, __FILE__, __LINE__)
 static inline unsigned kva_simt_ballot(unsigned mask, bool p, const char *file, int line)
 {
-    uint8_t in = p, all[32] = {0};
+    uint8_t in = p;
     unsigned bits = 0;
+    const uint8_t *all = kva_simt_warp(SIMT_BALLOT, mask, &in, 1, file, line);
 
-    kva_simt_warp(SIMT_BALLOT, mask, &in, 1, all, file, line);
     for (int i = 0; i < 32; i++)
-        if (mask >> i & 1 && all[i])
+        if (mask >> i & 1 && all[KVA_SIMT_LANE * i] == 1)
             bits |= 1u << i;
     return bits;
 }
@@ -158,8 +185,10 @@ static inline unsigned kva_simt_ballot(unsigned mask, bool p, const char *file, 
 #define __any_sync(mask, p)    (__ballot_sync(mask, p) != 0)
 #define __all_sync(mask, p)    (__ballot_sync(mask, p) == (unsigned)(mask))
 
+/* Never on floats: their sum would depend on the order. */
 template <typename T> static inline T atomicAdd(T *at, T v)
 {
+    static_assert(std::is_integral<T>::value, "atomics are on integers");
     T old = *at;
 
     *at = (T)(old + v);
@@ -167,6 +196,7 @@ template <typename T> static inline T atomicAdd(T *at, T v)
 }
 template <typename T> static inline T atomicMax(T *at, T v)
 {
+    static_assert(std::is_integral<T>::value, "atomics are on integers");
     T old = *at;
 
     *at = v > old ? v : old;
@@ -174,6 +204,7 @@ template <typename T> static inline T atomicMax(T *at, T v)
 }
 template <typename T> static inline T atomicOr(T *at, T v)
 {
+    static_assert(std::is_integral<T>::value, "atomics are on integers");
     T old = *at;
 
     *at = (T)(old | v);
@@ -181,6 +212,7 @@ template <typename T> static inline T atomicOr(T *at, T v)
 }
 template <typename T> static inline T atomicExch(T *at, T v)
 {
+    static_assert(std::is_integral<T>::value, "atomics are on integers");
     T old = *at;
 
     *at = v;
@@ -231,7 +263,8 @@ template <int n> static inline void kva_async_wait(void)
 {
     kva_simt_async_wait(n);
 }
-void kva_simt_mma(float d[4], const uint32_t a[4], const uint32_t b[2], const char *file, int line);
+void kva_simt_mma(float d[4], const uint32_t a[4], const uint32_t b[2], const char *file,
+                  int line);
 #define kva_mma_f16(d, a, b) kva_simt_mma((d), (a), (b), __FILE__, __LINE__)
 
 #endif
