@@ -17,6 +17,9 @@
  *   kva_async16, kva_async_commit, kva_async_wait<n>: 16 bytes global -> shared, seen by the
  *                             thread that copied after the wait, by others after a barrier
  *   kva_mma_f16               D += A B, m16n8k16, f16 in, f32 out, a warp together
+ *   kva_load_matrix, kva_load_matrix_turned: four 8 x 8 tiles of 16-bit numbers, shared memory
+ *                             to fragments, a warp together; turned: transposed
+ *   KVA_SHARED_LIMIT(k, bytes) before a launch with more than 48 KiB of dynamic memory
  *   kva_half_float, kva_float_half, kva_bits, kva_bits_float
  *
  * Numbers of the caches are f16 bit patterns in uint16_t. */
@@ -114,6 +117,33 @@ KVA_DEVICE void kva_mma_f16(float d[4], const uint32_t a[4], const uint32_t b[2]
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #endif
 }
+
+/* Lanes 8i .. 8i + 7 give the addresses of the rows (16 bytes each) of tile i. r[i] is then
+ * the pair of columns 2t, 2t + 1 of row `group`; turned: rows 2t, 2t + 1 of column `group`.
+ */
+KVA_DEVICE void kva_load_matrix(uint32_t r[4], const void *row)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\n"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"((unsigned)__cvta_generic_to_shared(row))
+                 : "memory");
+#endif
+}
+
+KVA_DEVICE void kva_load_matrix_turned(uint32_t r[4], const void *row)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];\n"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"((unsigned)__cvta_generic_to_shared(row))
+                 : "memory");
+#endif
+}
+
+#define KVA_SHARED_LIMIT(k, bytes)                                                       \
+    ((void)cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize,          \
+                                (int)(bytes)))
 
 #endif
 #endif

@@ -617,6 +617,25 @@ void kva_simt_mma(float d[4], const uint32_t a[4], const uint32_t b[2], const ch
     }
 }
 
+void kva_simt_load_matrix(uint32_t r[4], const void *row, bool turned, const char *file,
+                          int line)
+{
+    unsigned lane = kva_simt_lane(), group = lane / 4, t = lane % 4;
+    uint16_t in[8];
+
+    if ((uintptr_t)row % 16)
+        mistake(file, line, "a row of a matrix that is not aligned to 16 bytes");
+    memcpy(in, row, sizeof in);
+    const uint8_t *all = kva_simt_warp(SIMT_LOAD, 0xffffffffu, in, sizeof in, file, line);
+    auto at = [all](unsigned tile, unsigned i, unsigned j) {
+        return (uint32_t)((const uint16_t *)(const void *)(all + KVA_SIMT_LANE *
+                                                                     (8 * tile + i)))[j];
+    };
+    for (unsigned i = 0; i < 4; i++)
+        r[i] = turned ? at(i, 2 * t, group) | at(i, 2 * t + 1, group) << 16
+                      : at(i, group, 2 * t) | at(i, group, 2 * t + 1) << 16;
+}
+
 /* ---- f16 ---- */
 
 float kva_half_float(uint16_t h)

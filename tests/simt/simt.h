@@ -124,7 +124,7 @@ static inline void kva_simt_launch(const char *name, dim3 grid, dim3 block, size
 /* ---- barriers and warp operations ---- */
 
 void kva_simt_barrier(const char *file, int line);
-enum kva_simt_op { SIMT_SYNC, SIMT_SHUFFLE, SIMT_BALLOT, SIMT_MMA };
+enum kva_simt_op { SIMT_SYNC, SIMT_SHUFFLE, SIMT_BALLOT, SIMT_MMA, SIMT_LOAD };
 enum { KVA_SIMT_LANE = 64 }; /* the most bytes a lane gives */
 /* One lane's part of a warp operation: gives `in` (bytes), gets what all lanes of the
  * mask gave, lane i at KVA_SIMT_LANE * i; valid until this thread's next call of the
@@ -266,5 +266,12 @@ template <int n> static inline void kva_async_wait(void)
 void kva_simt_mma(float d[4], const uint32_t a[4], const uint32_t b[2], const char *file,
                   int line);
 #define kva_mma_f16(d, a, b) kva_simt_mma((d), (a), (b), __FILE__, __LINE__)
+void kva_simt_load_matrix(uint32_t r[4], const void *row, bool turned, const char *file,
+                          int line);
+#define kva_load_matrix(r, row)                                                          \
+    kva_simt_load_matrix((r), (row), false, __FILE__, __LINE__)
+#define kva_load_matrix_turned(r, row)                                                   \
+    kva_simt_load_matrix((r), (row), true, __FILE__, __LINE__)
+#define KVA_SHARED_LIMIT(k, bytes) ((void)(k), (void)(bytes))
 
 #endif
