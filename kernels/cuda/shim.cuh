@@ -21,6 +21,7 @@
  *                             to fragments, a warp together; turned: transposed
  *   KVA_SHARED_LIMIT(k, bytes) before a launch with more than 48 KiB of dynamic memory
  *   kva_half_float, kva_float_half, kva_bits, kva_bits_float
+ *   kva_mul, kva_add, kva_sub  rounded by themselves, never contracted into an fma
  *
  * Numbers of the caches are f16 bit patterns in uint16_t. */
 #ifndef KVA_CUDA_SHIM_CUH
@@ -76,6 +77,21 @@ KVA_DEVICE uint32_t kva_bits(float f)
 KVA_DEVICE float kva_bits_float(uint32_t u)
 {
     return __uint_as_float(u);
+}
+
+KVA_DEVICE float kva_mul(float a, float b)
+{
+    return __fmul_rn(a, b);
+}
+
+KVA_DEVICE float kva_add(float a, float b)
+{
+    return __fadd_rn(a, b);
+}
+
+KVA_DEVICE float kva_sub(float a, float b)
+{
+    return __fsub_rn(a, b);
 }
 
 KVA_DEVICE void kva_async16(void *shared, const void *global)

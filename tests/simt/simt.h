@@ -235,6 +235,19 @@ static inline float kva_bits_float(uint32_t u)
     memcpy(&f, &u, sizeof f);
     return f;
 }
+/* the host does not contract (-ffp-contract=off) */
+static inline float kva_mul(float a, float b)
+{
+    return a * b;
+}
+static inline float kva_add(float a, float b)
+{
+    return a + b;
+}
+static inline float kva_sub(float a, float b)
+{
+    return a - b;
+}
 float kva_half_float(uint16_t h);
 uint16_t kva_float_half(float f);
 static inline int __popc(unsigned x)
