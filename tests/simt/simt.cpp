@@ -6,6 +6,7 @@
  * which none could run is a deadlock, and the block is abandoned. */
 #include "tests/simt/simt.h"
 
+#include <map>
 #include <memory>
 #include <stdarg.h>
 #include <stdio.h>
@@ -72,6 +73,9 @@ struct fiber {
     void *fake;                  /* the sanitizer's */
 };
 
+/* Shared memory, with a fence behind it where no sanitizer looks. */
+constexpr size_t FENCE = SIMT_ASAN ? 0 : 64;
+
 struct shared_site {
     const char *file;
     int line;
@@ -83,7 +87,7 @@ struct block {
     std::vector<fiber *> fibers;
     std::vector<warp> warps;
     std::vector<shared_site> shared;
-    size_t shared_bytes;
+    size_t shared_bytes, shared_limit;
     uint8_t *dynamic;
     int alive, waiting;
     const char *file; /* of the barrier threads wait at */
@@ -126,6 +130,7 @@ int errors, shown;
 bool quiet;
 uint64_t switches;
 const char *kernel = "";
+std::map<void (*)(void), size_t> limits; /* of dynamic shared memory */
 
 uint64_t next_random()
 {
@@ -135,21 +140,27 @@ uint64_t next_random()
     return random_state;
 }
 
+char first[512]; /* mistake */
+
 __attribute__((format(printf, 3, 4))) void mistake(const char *file, int line,
                                                    const char *fmt, ...)
 {
+    char text[512];
     va_list ap;
+    size_t n = (size_t)snprintf(text, sizeof text, "%s:%d: %s: ", file, line, kernel);
 
-    errors++;
-    if (quiet || shown++ >= 8)
-        return;
-    fprintf(stderr, "simt: %s:%d: %s: ", file, line, kernel);
-    if (now)
-        fprintf(stderr, "block %u thread %u: ", now->ctx.block.x, now->ctx.thread.x);
+    if (now && n < sizeof text)
+        n +=
+            (size_t)snprintf(text + n, sizeof text - n,
+                             "block %u thread %u: ", now->ctx.block.x, now->ctx.thread.x);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    if (n < sizeof text)
+        (void)vsnprintf(text + n, sizeof text - n, fmt, ap);
     va_end(ap);
-    fputc('\n', stderr);
+    if (errors++ == 0)
+        memcpy(first, text, sizeof first);
+    if (!quiet && shown++ < 8)
+        fprintf(stderr, "simt: %s\n", text);
 }
 
 } // namespace
@@ -211,17 +222,32 @@ void release_barrier()
     now_block.waiting = 0;
 }
 
-/* A lane that ends is missed by operations that name it. */
+/* All lanes have come: those that wait go on. */
+void complete(const collective *c, int warp)
+{
+    for (unsigned rest = c->mask; rest; rest &= rest - 1) {
+        fiber *f = now_block.fibers[(size_t)(warp * 32 + __builtin_ctz(rest))];
+
+        if (f->at == c)
+            f->st = READY;
+    }
+}
+
+/* A lane that ends is missed by operations that name it; they go on without it. */
 void lane_ended(const fiber *f)
 {
     unsigned bit = 1u << (f->index % 32);
     warp &w = now_block.warps[(size_t)(f->index / 32)];
 
     w.ended |= bit;
-    for (const auto &c : w.ops)
-        if (c->used && (c->mask & bit) && !(c->arrived & bit))
+    for (auto &c : w.ops)
+        if (c->used && (c->mask & bit) && !(c->arrived & bit)) {
             mistake(c->file, c->line, "the mask %08x names lane %d, which has ended",
                     c->mask, f->index % 32);
+            c->mask &= ~bit;
+            if (c->arrived == c->mask)
+                complete(c.get(), f->index / 32);
+        }
 }
 
 } // namespace
@@ -298,10 +324,18 @@ void deadlock()
 {
     int told = 0;
 
-    for (const fiber *f : now_block.fibers)
-        if (f->st != DONE && told++ < 4)
-            mistake(f->file, f->line, "deadlock: thread %d waits here %s", f->index,
-                    f->st == AT_BARRIER ? "at a barrier" : "in a warp operation");
+    for (const fiber *f : now_block.fibers) {
+        if (f->st == DONE || told++ >= 4)
+            continue;
+        if (f->st == AT_BARRIER)
+            mistake(f->file, f->line, "deadlock: thread %d waits at this barrier",
+                    f->index);
+        else
+            mistake(
+                f->file, f->line,
+                "deadlock: thread %d waits in this operation, mask %08x, for lanes %08x",
+                f->index, f->at->mask, f->at->mask & ~f->at->arrived);
+    }
 }
 
 void sweep_order(std::vector<int> &at, bool again)
@@ -321,6 +355,30 @@ void sweep_order(std::vector<int> &at, bool again)
         }
 }
 
+uint8_t *take_shared(size_t bytes)
+{
+    uint8_t *data = (uint8_t *)malloc(bytes + FENCE);
+
+    if (!data) {
+        perror("simt: shared memory");
+        abort();
+    }
+    memset(data, 0xff, bytes);
+    memset(data + bytes, 0xa5, FENCE);
+    return data;
+}
+
+void give_shared(uint8_t *data, size_t bytes, const char *file, int line)
+{
+    for (size_t i = 0; i < FENCE; i++)
+        if (data[bytes + i] != 0xa5) {
+            mistake(file, line, "wrote byte %zu of %zu bytes of shared memory", bytes + i,
+                    bytes);
+            break;
+        }
+    free(data);
+}
+
 void run_block(dim3 grid, dim3 dim, dim3 index, size_t shared)
 {
     int n = (int)(dim.x * dim.y * dim.z);
@@ -337,9 +395,7 @@ void run_block(dim3 grid, dim3 dim, dim3 index, size_t shared)
     now_block.alive = n;
     now_block.waiting = 0;
     now_block.shared_bytes = 0;
-    now_block.dynamic = shared ? (uint8_t *)malloc(shared) : nullptr;
-    if (now_block.dynamic)
-        memset(now_block.dynamic, 0xff, shared);
+    now_block.dynamic = shared ? take_shared(shared) : nullptr;
     for (int i = 0; i < n; i++) {
         fiber *f = take_fiber(i);
         unsigned u = (unsigned)i;
@@ -364,15 +420,16 @@ void run_block(dim3 grid, dim3 dim, dim3 index, size_t shared)
         stock.free.push_back(f);
     now_block.fibers.clear();
     for (auto &s : now_block.shared)
-        free(s.data);
+        give_shared(s.data, s.bytes, s.file, s.line);
     now_block.shared.clear();
-    free(now_block.dynamic);
+    if (now_block.dynamic)
+        give_shared(now_block.dynamic, shared, kernel, 0);
     now_block.dynamic = nullptr;
 }
 
 } // namespace
 
-void kva_simt_run(const char *name, dim3 grid, dim3 dim, size_t shared,
+void kva_simt_run(const char *name, void (*of)(void), dim3 grid, dim3 dim, size_t shared,
                   kva_simt_body body, void *closure)
 {
     size_t blocks = (size_t)grid.x * grid.y * grid.z,
@@ -384,8 +441,9 @@ void kva_simt_run(const char *name, dim3 grid, dim3 dim, size_t shared,
         return;
     }
     kernel = name;
+    now_block.shared_limit = limits.count(of) ? limits[of] : KVA_SIMT_SHARED_STATIC;
     if (threads < 1 || threads > 1024 || dim.z > 64 || blocks < 1 || grid.x > INT32_MAX ||
-        grid.y > 65535 || grid.z > 65535 || shared > KVA_SIMT_SHARED_MOST) {
+        grid.y > 65535 || grid.z > 65535 || shared > now_block.shared_limit) {
         mistake(name, 0,
                 "a launch of %u x %u x %u blocks of %zu threads, %zu bytes shared",
                 grid.x, grid.y, grid.z, threads, shared);
@@ -411,6 +469,14 @@ void kva_simt_run(const char *name, dim3 grid, dim3 dim, size_t shared,
     kernel = "";
 }
 
+void kva_simt_shared_limit(void (*of)(void), size_t bytes)
+{
+    if (bytes > KVA_SIMT_SHARED_MOST)
+        mistake("KVA_SHARED_LIMIT", 0, "%zu bytes", bytes);
+    else
+        limits[of] = bytes > KVA_SIMT_SHARED_STATIC ? bytes : KVA_SIMT_SHARED_STATIC;
+}
+
 void *kva_simt_shared(const char *file, int line, size_t bytes)
 {
     for (const auto &s : now_block.shared)
@@ -419,8 +485,7 @@ void *kva_simt_shared(const char *file, int line, size_t bytes)
     now_block.shared_bytes += bytes;
     if (now_block.shared_bytes > KVA_SIMT_SHARED_STATIC)
         mistake(file, line, "%zu bytes of static shared memory", now_block.shared_bytes);
-    uint8_t *data = (uint8_t *)malloc(bytes);
-    memset(data, 0xff, bytes);
+    uint8_t *data = take_shared(bytes);
     now_block.shared.push_back({file, line, bytes, data});
     return data;
 }
@@ -484,11 +549,14 @@ collective *join(warp &w, enum kva_simt_op op, unsigned mask, size_t bytes,
         }
         if (!(c->mask & bit) || c->arrived & bit)
             continue;
-        if (c->mask == mask && c->op == op && c->bytes == bytes && c->line == line &&
+        /* with another mask it may be a later one of lanes that are ahead */
+        if (c->mask != mask)
+            continue;
+        if (c->op == op && c->bytes == bytes && c->line == line &&
             strcmp(c->file, file) == 0)
             return c.get();
-        mistake(file, line, "operation %d, mask %08x meets that of %s:%d (%d, mask %08x)",
-                (int)op, mask, c->file, c->line, (int)c->op, c->mask);
+        mistake(file, line, "operation %d, mask %08x meets operation %d of %s:%d",
+                (int)op, mask, (int)c->op, c->file, c->line);
         return nullptr;
     }
     if (!empty) {
@@ -531,11 +599,7 @@ const uint8_t *kva_simt_warp(enum kva_simt_op op, unsigned mask, const void *in,
         pause(false);
         now->at = nullptr;
     } else {
-        for (unsigned rest = c->mask & ~bit; rest; rest &= rest - 1) {
-            int i = now->index / 32 * 32 + __builtin_ctz(rest);
-
-            now_block.fibers[(size_t)i]->st = READY;
-        }
+        complete(c, now->index / 32);
     }
     c->left |= bit;
     if (c->left == c->mask)
@@ -682,6 +746,11 @@ int kva_simt_errors(void)
 
     errors = shown = 0;
     return n;
+}
+
+const char *kva_simt_first(void)
+{
+    return first;
 }
 
 void kva_simt_quiet(bool q)

@@ -52,7 +52,7 @@ struct dim3 {
 
 /* Shared memory of a block: what every device has, and the most one of 9.0 lends to a
  * kernel that asked. */
-enum { KVA_SIMT_SHARED_STATIC = 48 << 10, KVA_SIMT_SHARED_MOST = 227 << 10 };
+constexpr size_t KVA_SIMT_SHARED_STATIC = 48 << 10, KVA_SIMT_SHARED_MOST = 227 << 10;
 
 /* Orders of threads and blocks. */
 enum kva_simt_order {
@@ -68,6 +68,9 @@ void kva_simt_set_order(enum kva_simt_order order);
  * them (default 8). */
 int kva_simt_errors(void);
 void kva_simt_quiet(bool quiet);
+/* The text of the first of them, "file:line: ...", which later ones follow from; kept
+ * until the next mistake. */
+const char *kva_simt_first(void);
 /* Switches between threads since the start: what a test costs. */
 uint64_t kva_simt_switches(void);
 
@@ -93,33 +96,45 @@ void *kva_simt_shared(const char *file, int line, size_t bytes);
 void *kva_simt_dynamic(void);
 
 typedef void (*kva_simt_body)(void *closure);
-/* Runs the grid to its end, or to a deadlock. */
-void kva_simt_run(const char *name, dim3 grid, dim3 block, size_t shared,
-                  kva_simt_body body, void *closure);
+/* Runs the grid to its end, or to a deadlock. `kernel` tells kernels apart. */
+void kva_simt_run(const char *name, void (*kernel)(void), dim3 grid, dim3 block,
+                  size_t shared, kva_simt_body body, void *closure);
+/* The most dynamic shared memory a launch of the kernel may ask for. */
+void kva_simt_shared_limit(void (*kernel)(void), size_t bytes);
+#define KVA_SHARED_LIMIT(k, bytes) kva_simt_shared_limit((void (*)(void))(k), (bytes))
 
-/* The arguments, as the kernel's parameters, live as long as the grid runs. */
-template <typename... P> struct kva_simt_bound {
+/* A launch: the kernel, and its arguments, which live as long as the grid runs. */
+template <typename... P> struct kva_simt_launch {
+    const char *name;
+    dim3 grid, block;
+    size_t shared;
     void (*kernel)(P...);
-    std::tuple<P...> args;
+    std::tuple<P...> *args;
+
+    kva_simt_launch(const char *n, dim3 g, dim3 b, size_t s, const void *stream,
+                    void (*k)(P...))
+        : name(n), grid(g), block(b), shared(s), kernel(k), args(nullptr)
+    {
+        (void)stream;
+    }
     static void call(void *self)
     {
-        kva_simt_bound *b = static_cast<kva_simt_bound *>(self);
+        kva_simt_launch *l = static_cast<kva_simt_launch *>(self);
 
-        std::apply(b->kernel, b->args);
+        std::apply(l->kernel, *l->args);
+    }
+    template <typename... A> void operator()(A... a)
+    {
+        std::tuple<P...> all(a...);
+
+        args = &all;
+        kva_simt_run(name, (void (*)(void))kernel, grid, block, shared, call, this);
     }
 };
-template <typename... P, typename... A>
-static inline void kva_simt_launch(const char *name, dim3 grid, dim3 block, size_t shared,
-                                   void (*kernel)(P...), A... args)
-{
-    kva_simt_bound<P...> b = {kernel, std::tuple<P...>(args...)};
-
-    kva_simt_run(name, grid, block, shared, kva_simt_bound<P...>::call, &b);
-}
 /* A template with several parameters is launched through a variable: auto k = f<64,
  * true>; */
 #define KVA_LAUNCH(k, grid, block, shared, stream, ...)                                  \
-    ((void)(stream), kva_simt_launch(#k, (grid), (block), (shared), k, ##__VA_ARGS__))
+    kva_simt_launch(#k, (grid), (block), (shared), (stream), k)(__VA_ARGS__)
 
 /* ---- barriers and warp operations ---- */
 
@@ -135,12 +150,18 @@ void kva_simt_bad_lane(int lane, unsigned mask, const char *file, int line);
 unsigned kva_simt_lane(void);
 
 #define __syncthreads() kva_simt_barrier(__FILE__, __LINE__)
-#define __syncwarp(...) kva_simt_syncwarp(__FILE__, __LINE__, ##__VA_ARGS__)
-static inline void kva_simt_syncwarp(const char *file, int line,
-                                     unsigned mask = 0xffffffffu)
-{
-    kva_simt_warp(SIMT_SYNC, mask, NULL, 0, file, line);
-}
+#define __syncwarp(...) kva_simt_syncwarp(__FILE__, __LINE__)(__VA_ARGS__)
+struct kva_simt_syncwarp {
+    const char *file;
+    int line;
+    kva_simt_syncwarp(const char *f, int l) : file(f), line(l)
+    {
+    }
+    void operator()(unsigned mask = 0xffffffffu) const
+    {
+        kva_simt_warp(SIMT_SYNC, mask, NULL, 0, file, line);
+    }
+};
 
 template <typename T>
 static inline T kva_simt_shuffle(unsigned mask, T v, int from, bool own, const char *file,
@@ -285,6 +306,5 @@ void kva_simt_load_matrix(uint32_t r[4], const void *row, bool turned, const cha
     kva_simt_load_matrix((r), (row), false, __FILE__, __LINE__)
 #define kva_load_matrix_turned(r, row)                                                   \
     kva_simt_load_matrix((r), (row), true, __FILE__, __LINE__)
-#define KVA_SHARED_LIMIT(k, bytes) ((void)(k), (void)(bytes))
 
 #endif
