@@ -72,8 +72,8 @@ measure(struct kva_dev_rows x, const float *centre, float *s)
     }
 }
 
-void kva_row_measure(const struct kva_dev_rows *x, enum kva_measure what, const float *c,
-                     float *s, void *stream)
+void kva_dev_row_measure(const struct kva_dev_rows *x, enum kva_measure what,
+                         const float *c, float *s, void *stream)
 {
     dim3 grid((unsigned)((x->most + WARPS * ROWS_WARP - 1) / (WARPS * ROWS_WARP)),
               (unsigned)x->heads);
@@ -100,7 +100,7 @@ static size_t parts_of(const struct kva_dev_rows *x)
     return (x->most + KVA_MEAN_PART - 1) / KVA_MEAN_PART;
 }
 
-size_t kva_row_mean_scratch(const struct kva_dev_rows *x)
+size_t kva_dev_row_mean_scratch(const struct kva_dev_rows *x)
 {
     return parts_of(x) * (size_t)x->heads * (size_t)x->dim * sizeof(double);
 }
@@ -126,6 +126,7 @@ mean_parts(struct kva_dev_rows x, double *part)
 
         if (norm == 0)
             continue;
+#pragma unroll
         for (int i = 0; i < MEAN_REGS; i++) {
             int at = d0 + lane + i * KVA_WARP;
 
@@ -133,6 +134,7 @@ mean_parts(struct kva_dev_rows x, double *part)
                 sum[i] += UNIT ? (double)row[at] / norm : (double)row[at];
         }
     }
+#pragma unroll
     for (int i = 0; i < MEAN_REGS; i++)
         of_warp[warp * MEAN_DIMS + lane + i * KVA_WARP] = sum[i];
     if (!KVA_MUT(41))
@@ -157,8 +159,8 @@ KVA_KERNEL(256) mean_close(struct kva_dev_rows x, const double *part, float *mea
     mean[at] = n > 0 ? (float)(sum / (double)n) : 0.0f;
 }
 
-void kva_row_mean(const struct kva_dev_rows *x, int unit, void *part, float *mean,
-                  void *stream)
+void kva_dev_row_mean(const struct kva_dev_rows *x, int unit, void *part, float *mean,
+                      void *stream)
 {
     unsigned dims = (unsigned)((x->dim + MEAN_DIMS - 1) / MEAN_DIMS);
     dim3 grid((unsigned)parts_of(x), (unsigned)x->heads, dims);
@@ -223,8 +225,8 @@ moments(const float *x, size_t stride, int rows, int dim, double *sum, double *s
         sum[h * (size_t)dim + (size_t)i] = add;
 }
 
-void kva_row_moments(const float *x, size_t stride, int rows, int heads, int dim,
-                     double *sum, double *square, void *stream)
+void kva_dev_row_moments(const float *x, size_t stride, int rows, int heads, int dim,
+                         double *sum, double *square, void *stream)
 {
     unsigned side = (unsigned)((dim + SIDE - 1) / SIDE);
 

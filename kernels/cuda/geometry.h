@@ -26,21 +26,21 @@ struct kva_dev_rows {
  * c[heads][dim].
  */
 enum kva_measure { KVA_NORM2, KVA_NORM1, KVA_DISTANCE, KVA_COSINE };
-void kva_row_measure(const struct kva_dev_rows *x, enum kva_measure what, const float *c,
-                     float *s, void *stream);
+void kva_dev_row_measure(const struct kva_dev_rows *x, enum kva_measure what,
+                         const float *c, float *s, void *stream);
 
 /* mean[h][dim] of the rows, or with `unit` of the rows over their norms (a zero row
- * counts as zero). part: kva_row_mean_scratch bytes. */
+ * counts as zero). part: kva_dev_row_mean_scratch bytes. */
 #define KVA_MEAN_PART 256
-size_t kva_row_mean_scratch(const struct kva_dev_rows *x);
-void kva_row_mean(const struct kva_dev_rows *x, int unit, void *part, float *mean,
-                  void *stream);
+size_t kva_dev_row_mean_scratch(const struct kva_dev_rows *x);
+void kva_dev_row_mean(const struct kva_dev_rows *x, int unit, void *part, float *mean,
+                      void *stream);
 
 /* Adds rows (row r, head h at x + r * stride + h * dim) to sum[heads][dim] and their
  * products to the lower triangles of square[heads][dim][dim], rows ascending: a product
  * of two floats is exact in double, so these are the bits of the CPU. */
-void kva_row_moments(const float *x, size_t stride, int rows, int heads, int dim,
-                     double *sum, double *square, void *stream);
+void kva_dev_row_moments(const float *x, size_t stride, int rows, int heads, int dim,
+                         double *sum, double *square, void *stream);
 
 #ifdef __cplusplus
 }

@@ -41,8 +41,8 @@ pool1d(const float *x, const size_t *off, int kernel, float *y)
     y[first + j] = MAX ? best : (float)(sum / kernel);
 }
 
-void kva_pool1d(const float *x, const size_t *off, int cells, size_t most, int kernel,
-                bool max, float *y, void *stream)
+void kva_dev_pool1d(const float *x, const size_t *off, int cells, size_t most, int kernel,
+                    bool max, float *y, void *stream)
 {
     dim3 grid((unsigned)((most + THREADS - 1) / THREADS), (unsigned)cells);
     size_t shared = (size_t)(THREADS + kernel - 1) * sizeof(float);

@@ -15,8 +15,8 @@ extern "C" {
 
 /* y like x, ragged: entry j of cell c at off[c] + j; x and y apart. kernel odd, from 1 to
  * KVA_POOL_WIDTH. most: the longest cell. Device memory. */
-void kva_pool1d(const float *x, const size_t *off, int cells, size_t most, int kernel,
-                bool max, float *y, void *stream);
+void kva_dev_pool1d(const float *x, const size_t *off, int cells, size_t most, int kernel,
+                    bool max, float *y, void *stream);
 
 #ifdef __cplusplus
 }

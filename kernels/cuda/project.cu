@@ -49,17 +49,22 @@ project(struct kva_dev_project p, float *s)
             __syncthreads();
             tile_step<ROWS>(vs + d0 / TILE_DEEP * TILE_FLOATS(ROWS), ws, acc);
         }
+#pragma unroll
         for (int i = 0; i < 4; i++) {
             float of = 0.0f; /* outputs beyond `cols` are products with 0 */
 
+#pragma unroll
             for (int j = 0; j < 4; j++)
                 of += NORM == 1 ? fabsf(acc[i][j]) : acc[i][j] * acc[i][j];
             sum[i] += (double)of;
         }
     }
+#pragma unroll
     for (int x = 8; x > 0; x /= 2)
+#pragma unroll
         for (int i = 0; i < 4; i++)
             sum[i] += __shfl_down_sync(KVA_FULL, sum[i], x);
+#pragma unroll
     for (int i = 0; i < 4; i++)
         if (tx == 0 && ty * 4 + i < rows)
             s[p.a_off[a] + j0 + (size_t)(ty * 4 + i)] =
@@ -76,7 +81,7 @@ static void launch(const struct kva_dev_project *p, float *s, void *stream)
                s);
 }
 
-void kva_project(const struct kva_dev_project *p, int norm, float *s, void *stream)
+void kva_dev_project(const struct kva_dev_project *p, int norm, float *s, void *stream)
 {
     if (p->v.most == 0 || p->heads == 0)
         return;

@@ -25,7 +25,7 @@ struct kva_dev_project {
     const size_t *a_off; /* [heads]: result j of head a at a_off[a] + j */
 };
 /* norm 1 or 2; v.dim <= KVA_PROJECT_DIM */
-void kva_project(const struct kva_dev_project *p, int norm, float *s, void *stream);
+void kva_dev_project(const struct kva_dev_project *p, int norm, float *s, void *stream);
 
 #ifdef __cplusplus
 }

@@ -55,7 +55,9 @@ KVA_DEVICE void tile_step(const float *xs, const float *ys, float acc[4][4])
         float4 b = *(const float4 *)(const void *)(y + d * TILE_WIDE(TILE_COLS));
         float u[4] = {a.x, a.y, a.z, a.w}, v[4] = {b.x, b.y, b.z, b.w};
 
+#pragma unroll
         for (int i = 0; i < 4; i++)
+#pragma unroll
             for (int j = 0; j < 4; j++)
                 acc[i][j] = fmaf(u[i], v[j], acc[i][j]);
     }
@@ -63,7 +65,9 @@ KVA_DEVICE void tile_step(const float *xs, const float *ys, float acc[4][4])
 
 KVA_DEVICE void tile_zero(float acc[4][4])
 {
+#pragma unroll
     for (int i = 0; i < 4; i++)
+#pragma unroll
         for (int j = 0; j < 4; j++)
             acc[i][j] = 0.0f;
 }

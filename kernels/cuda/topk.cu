@@ -153,8 +153,8 @@ topk_cut(struct kva_dev_scores x, const int32_t *firsts, const size_t *m,
     }
 }
 
-void kva_topk_cut(const struct kva_dev_scores *x, const int32_t *first, int groups,
-                  const size_t *m, struct kva_cut_at *cut, void *stream)
+void kva_dev_topk_cut(const struct kva_dev_scores *x, const int32_t *first, int groups,
+                      const size_t *m, struct kva_cut_at *cut, void *stream)
 {
     if (groups > 0)
         KVA_LAUNCH(topk_cut, (unsigned)groups, THREADS, 0, stream, *x, first, m, cut);
@@ -184,7 +184,8 @@ KVA_KERNEL(KVA_WARP) topk_offsets(const struct kva_cut_at *cut, int cells, size_
         to[cells] = before;
 }
 
-void kva_topk_offsets(const struct kva_cut_at *cut, int cells, size_t *to, void *stream)
+void kva_dev_topk_offsets(const struct kva_cut_at *cut, int cells, size_t *to,
+                          void *stream)
 {
     KVA_LAUNCH(topk_offsets, 1, KVA_WARP, 0, stream, cut, cells, to);
 }
@@ -222,8 +223,8 @@ topk_list(struct kva_dev_scores x, const struct kva_cut_at *cuts, const size_t *
     }
 }
 
-void kva_topk_list(const struct kva_dev_scores *x, const struct kva_cut_at *cut,
-                   const size_t *to, int32_t *slot, void *stream)
+void kva_dev_topk_list(const struct kva_dev_scores *x, const struct kva_cut_at *cut,
+                       const size_t *to, int32_t *slot, void *stream)
 {
     if (x->cells > 0)
         KVA_LAUNCH(topk_list, (unsigned)x->cells, THREADS, 0, stream, *x, cut, to, slot);
@@ -268,7 +269,7 @@ KVA_KERNEL(THREADS) topk_victim(struct kva_dev_scores x, int32_t *victim)
     }
 }
 
-void kva_topk_victim(const struct kva_dev_scores *x, int32_t *victim, void *stream)
+void kva_dev_topk_victim(const struct kva_dev_scores *x, int32_t *victim, void *stream)
 {
     if (x->cells > 0)
         KVA_LAUNCH(topk_victim, (unsigned)x->cells, THREADS, 0, stream, *x, victim);

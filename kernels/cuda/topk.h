@@ -9,13 +9,10 @@
  * finds the m-th largest: eight passes of 8 bits, the last four only where scores tie at
  * the cut. Positions decide, not slots, so unsorted cells need nothing else.
  *
- *     kva_topk_cut    m best of each group of consecutive cells -> cut and count of a
- * cell kva_topk_offsets  exclusive sums of the counts kva_topk_list   slots that stay,
- * ascending, of cell c from off[c] on
- *
- * "cell" is a KV head of a layer; a group is one cell (uniform budgets), a layer (AdaKV)
- * or everything (global). All pointers are device memory; a launcher neither waits nor
- * allocates. */
+ * First the cut and the counts of every cell (kva_dev_topk_cut), then their sums, then
+ * the slots that stay, ascending. A cell is a KV head of a layer; a group is one cell
+ * (uniform budgets), a layer (AdaKV) or everything (global). All pointers are device
+ * memory; a launcher neither waits nor allocates. */
 #ifndef KVA_CUDA_TOPK_H
 #define KVA_CUDA_TOPK_H
 
@@ -42,14 +39,15 @@ struct kva_cut_at {
 
 /* Group g holds cells first[g] .. first[g + 1] - 1 (first NULL: cell g alone) and keeps
  * its m[g] best, all when it has no more. cut[cells]. */
-void kva_topk_cut(const struct kva_dev_scores *x, const int32_t *first, int groups,
-                  const size_t *m, struct kva_cut_at *cut, void *stream);
+void kva_dev_topk_cut(const struct kva_dev_scores *x, const int32_t *first, int groups,
+                      const size_t *m, struct kva_cut_at *cut, void *stream);
 /* to[cells + 1] */
-void kva_topk_offsets(const struct kva_cut_at *cut, int cells, size_t *to, void *stream);
-void kva_topk_list(const struct kva_dev_scores *x, const struct kva_cut_at *cut,
-                   const size_t *to, int32_t *slot, void *stream);
+void kva_dev_topk_offsets(const struct kva_cut_at *cut, int cells, size_t *to,
+                          void *stream);
+void kva_dev_topk_list(const struct kva_dev_scores *x, const struct kva_cut_at *cut,
+                       const size_t *to, int32_t *slot, void *stream);
 /* The entry that goes first: victim[cells], -1 where all are protected. */
-void kva_topk_victim(const struct kva_dev_scores *x, int32_t *victim, void *stream);
+void kva_dev_topk_victim(const struct kva_dev_scores *x, int32_t *victim, void *stream);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,7 @@
  * of a row meet once at the end of a part. In the second it holds 4 x 4 weights; a mean
  * adds them by groups of four rows, ascending. */
 #include "kernels/cuda/window.h"
+#include "kernels/cuda/exp.cuh"
 #include "kernels/cuda/tile.cuh"
 
 #define ROWS    32
@@ -26,9 +27,9 @@ KVA_DEVICE struct peak meet(struct peak a, struct peak b)
     float m = fmaxf(a.m, b.m), l = 0.0f;
 
     if (a.l > 0.0f)
-        l += a.l * expf(a.m - m);
+        l += a.l * kva_exp(a.m - m);
     if (b.l > 0.0f)
-        l += b.l * expf(b.m - m);
+        l += b.l * kva_exp(b.m - m);
     return {m, l};
 }
 
@@ -53,25 +54,30 @@ KVA_KERNEL(THREADS) window_peaks(struct kva_dev_window w, struct peak *part)
 
         tile_product<ROWS>(q, w.q_stride, rows, w.k.data + (first + j0) * (size_t)dim,
                            (size_t)dim, cols, dim, xs, ys, acc);
+#pragma unroll
         for (int i = 0; i < 4; i++) {
             struct peak t = {-INFINITY, 0};
             bool seen[4];
 
+#pragma unroll
             for (int j = 0; j < 4; j++) {
                 seen[j] = ty * 4 + i < rows && tx * 4 + j < cols &&
                           sees(w, first + j0 + (size_t)(tx * 4 + j), i0 + ty * 4 + i);
-                acc[i][j] *= w.scale;
+                acc[i][j] = kva_mul(acc[i][j], w.scale);
                 if (seen[j])
                     t.m = fmaxf(t.m, acc[i][j]);
             }
+#pragma unroll
             for (int j = 0; j < 4; j++)
                 if (seen[j])
-                    t.l += expf(acc[i][j] - t.m);
+                    t.l += kva_exp(kva_sub(acc[i][j], t.m));
             if (t.l > 0.0f)
                 top[i] = meet(top[i], t);
         }
     }
+#pragma unroll
     for (int x = 8; x > 0; x /= 2)
+#pragma unroll
         for (int i = 0; i < 4; i++) {
             struct peak b;
 
@@ -79,6 +85,7 @@ KVA_KERNEL(THREADS) window_peaks(struct kva_dev_window w, struct peak *part)
             b.l = __shfl_down_sync(KVA_FULL, top[i].l, x);
             top[i] = meet(top[i], b);
         }
+#pragma unroll
     for (int i = 0; i < 4; i++)
         if (tx == 0 && ty * 4 + i < rows)
             part[((size_t)a * (size_t)w.nq + (size_t)(i0 + ty * 4 + i)) * gridDim.x +
@@ -125,18 +132,21 @@ window_weights(struct kva_dev_window w, const struct peak *of, float *out, float
         tile_product<ROWS>(w.q + (size_t)i0 * w.q_stride + (size_t)a * (size_t)dim,
                            w.q_stride, rows, w.k.data + (first + j0) * (size_t)dim,
                            (size_t)dim, cols, dim, xs, ys, acc);
+#pragma unroll
         for (int i = 0; i < 4; i++) {
             int row = i0 + ty * 4 + i;
             struct peak p = {0, 0};
 
             if (row < w.nq && of != nullptr)
                 p = of[(size_t)a * (size_t)w.nq + (size_t)row];
+#pragma unroll
             for (int j = 0; j < 4; j++) {
                 bool in = row < w.nq && tx * 4 + j < cols;
                 size_t key = j0 + (size_t)(tx * 4 + j);
                 bool seen = in && sees(w, first + key, row);
-                float s = acc[i][j] * w.scale;
-                float v = seen && of != nullptr ? expf(s - p.m) * p.l : 0.0f;
+                float s = kva_mul(acc[i][j], w.scale);
+                float v =
+                    seen && of != nullptr ? kva_mul(kva_exp(kva_sub(s, p.m)), p.l) : 0.0f;
 
                 if (WHAT == KVA_WINDOW_ROWS && in) {
                     size_t to = at * (size_t)w.nq + (size_t)row * n + key;
@@ -150,15 +160,19 @@ window_weights(struct kva_dev_window w, const struct peak *of, float *out, float
             }
         }
         if constexpr (WHAT != KVA_WINDOW_ROWS) {
+#pragma unroll
             for (int j = 0; j < 4; j++)
                 part[ty * TILE_COLS + tx * 4 + j] = mine[j];
             if (!KVA_MUT(43))
                 __syncthreads();
-            for (int y = 0; t < TILE_COLS && y < ROWS / 4; y++) {
-                float v = part[y * TILE_COLS + t];
+            /* the barriers of the next product stand before the next writes */
+            const float *of_column = part + t % TILE_COLS;
+#pragma unroll
+            for (int y = 0; y < ROWS / 4; y++) {
+                float v = of_column[y * TILE_COLS];
 
                 all = WHAT == KVA_WINDOW_MAX ? fmaxf(all, v) : all + v;
-            } /* the barriers of the next product stand before the next writes */
+            }
         }
     }
     if (WHAT != KVA_WINDOW_ROWS && t < cols)
@@ -170,14 +184,14 @@ static size_t parts_of(size_t n)
     return (n + KVA_WINDOW_PART - 1) / KVA_WINDOW_PART;
 }
 
-size_t kva_window_scratch(const struct kva_dev_window *w)
+size_t kva_dev_window_scratch(const struct kva_dev_window *w)
 {
     return (size_t)w->heads * (size_t)w->nq * (parts_of(w->k.most) + 1) *
            sizeof(struct peak);
 }
 
-void kva_window(const struct kva_dev_window *w, enum kva_window_what what, void *scratch,
-                float *out, float *z, void *stream)
+void kva_dev_window(const struct kva_dev_window *w, enum kva_window_what what,
+                    void *scratch, float *out, float *z, void *stream)
 {
     size_t rows = (size_t)w->heads * (size_t)w->nq, parts = parts_of(w->k.most);
     unsigned tiles = (unsigned)((w->nq + ROWS - 1) / ROWS), heads = (unsigned)w->heads;
@@ -231,7 +245,9 @@ value_parts(const float *w, int nq, size_t n, const float *v, int v_dim, float *
         __syncthreads();
         tile_step<ROWS>(xs, ys, acc);
     }
+#pragma unroll
     for (int i = 0; i < 4; i++)
+#pragma unroll
         for (int j = 0; j < 4; j++) {
             int row = (int)threadIdx.x / 16 * 4 + i, x = (int)threadIdx.x % 16 * 4 + j;
 
@@ -254,13 +270,13 @@ KVA_KERNEL(256) value_close(const float *part, int parts, size_t width, float *o
     o[at] = sum;
 }
 
-size_t kva_window_values_scratch(int nq, size_t n, int v_dim)
+size_t kva_dev_window_values_scratch(int nq, size_t n, int v_dim)
 {
     return parts_of(n) * (size_t)nq * (size_t)v_dim * sizeof(float);
 }
 
-void kva_window_values(const float *w, int nq, size_t n, const float *v, int v_dim,
-                       void *scratch, float *o, void *stream)
+void kva_dev_window_values(const float *w, int nq, size_t n, const float *v, int v_dim,
+                           void *scratch, float *o, void *stream)
 {
     size_t width = (size_t)nq * (size_t)v_dim, parts = parts_of(n);
     float *part = (float *)scratch;

@@ -36,18 +36,18 @@ enum kva_window_what {
     KVA_WINDOW_MAX,  /* out[a_off[a] + j] = max over the rows of by[i] w[i][j] */
     KVA_WINDOW_ROWS, /* out[nq * a_off[a] + i * n_a + j] = w[i][j] */
 };
-size_t kva_window_scratch(const struct kva_dev_window *w);
+size_t kva_dev_window_scratch(const struct kva_dev_window *w);
 /* z: of ROWS, the logits in the layout of the weights, 0 where not visible; NULL: not
  * wanted. out NULL: only z. */
-void kva_window(const struct kva_dev_window *w, enum kva_window_what what, void *scratch,
-                float *out, float *z, void *stream);
+void kva_dev_window(const struct kva_dev_window *w, enum kva_window_what what,
+                    void *scratch, float *out, float *z, void *stream);
 
 /* o[nq][v_dim] = w[nq][n] v[n][v_dim], by parts of KVA_WINDOW_PART entries added in
  * order.
  */
-size_t kva_window_values_scratch(int nq, size_t n, int v_dim);
-void kva_window_values(const float *w, int nq, size_t n, const float *v, int v_dim,
-                       void *scratch, float *o, void *stream);
+size_t kva_dev_window_values_scratch(int nq, size_t n, int v_dim);
+void kva_dev_window_values(const float *w, int nq, size_t n, const float *v, int v_dim,
+                           void *scratch, float *o, void *stream);
 
 #ifdef __cplusplus
 }
