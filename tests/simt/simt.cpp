@@ -748,6 +748,14 @@ int kva_simt_errors(void)
     return n;
 }
 
+int kva_simt_mutant(void)
+{
+    static const char *const text = getenv("KVA_MUTANT");
+    static const int n = text ? (int)strtol(text, nullptr, 10) : 0;
+
+    return n;
+}
+
 const char *kva_simt_first(void)
 {
     return first;

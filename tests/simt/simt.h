@@ -71,6 +71,8 @@ void kva_simt_quiet(bool quiet);
 /* The text of the first of them, "file:line: ...", which later ones follow from; kept
  * until the next mistake. */
 const char *kva_simt_first(void);
+/* The bug that KVA_MUTANT in the environment plants (KVA_MUT of the shim); 0: none. */
+int kva_simt_mutant(void);
 /* Switches between threads since the start: what a test costs. */
 uint64_t kva_simt_switches(void);
 
