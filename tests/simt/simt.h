@@ -18,6 +18,8 @@
 #ifndef KVA_SIMT_H
 #define KVA_SIMT_H
 
+#include "tests/simt/control.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -43,38 +45,9 @@ struct dim3 {
     }
 };
 
-/* What a clean run does not say; test programs print it. */
-#define KVA_SIMT_LIMITS                                                                  \
-    "emulated: blocks and streams run one after another, so no weak memory between "     \
-    "blocks, no bank conflicts, occupancy or speed; no grid-wide barrier, clusters, "    \
-    "wgmma, TMA; __launch_bounds__ is not checked; expf and fused operations differ "    \
-    "from a device's in last bits"
-
 /* Shared memory of a block: what every device has, and the most one of 9.0 lends to a
  * kernel that asked. */
 constexpr size_t KVA_SIMT_SHARED_STATIC = 48 << 10, KVA_SIMT_SHARED_MOST = 227 << 10;
-
-/* Orders of threads and blocks. */
-enum kva_simt_order {
-    SIMT_FORWARD,
-    SIMT_BACKWARD,
-    SIMT_SHUFFLE_A,
-    SIMT_SHUFFLE_B,
-    SIMT_ORDERS
-};
-
-void kva_simt_set_order(enum kva_simt_order order);
-/* Mistakes since the last call; their texts go to standard error, the first `most` of
- * them (default 8). */
-int kva_simt_errors(void);
-void kva_simt_quiet(bool quiet);
-/* The text of the first of them, "file:line: ...", which later ones follow from; kept
- * until the next mistake. */
-const char *kva_simt_first(void);
-/* The bug that KVA_MUTANT in the environment plants (KVA_MUT of the shim); 0: none. */
-int kva_simt_mutant(void);
-/* Switches between threads since the start: what a test costs. */
-uint64_t kva_simt_switches(void);
 
 /* ---- what the shim expands to ---- */
 
