@@ -66,7 +66,7 @@ struct kva_dev_row_bytes {
 
 /* The kind of a file type that kva_type_get knows. */
 enum kva_dev_kind kva_dev_kind_of(enum kva_type type);
-struct kva_dev_row_bytes kva_dev_row_bytes(enum kva_dev_kind kind, int chunks);
+struct kva_dev_row_bytes kva_dev_row_size(enum kva_dev_kind kind, int chunks);
 /* Lays one row of `in` elements out; the three arrays are cleared first. Host memory. */
 void kva_dev_row_lay(enum kva_type type, const void *row, int in, uint8_t *values,
                      uint8_t *scales, uint32_t *super);

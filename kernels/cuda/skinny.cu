@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* skinny.cu - products of few rows (ruling R7): weights are read once for sixteen rows.
+ *
+ * A block of four warps owns 4 R outputs: lane = 8 s + g, lane group s the outputs s, s +
+ * 4, .., lane g the inputs 32j + 4g .. +3 of unit j. Warp w takes the chunks w, w + 4,
+ * ... Each output of each row has one accumulator a lane, a fused multiply-add for every
+ * input, inputs ascending; then the eight lanes are added as a tree and the four warps in
+ * turn. Rows never meet, so a tile's height MT changes no bit, and neither does R: both
+ * only say how often a weight, once unpacked, is used.
+ *
+ * A chunk that x covers to its end is read in 16-byte words; the last piece of a ragged
+ * row, and all of an x whose rows are not aligned, goes unit by unit in the same order.
+ */
+#include "kernels/cuda/products.h"
+#include "kernels/cuda/unpack.cuh"
+
+enum { WARPS = 4 };
+
+template <int kind> struct chunk_of { /* how a lane's part of a chunk is fetched */
+    static constexpr int bits = kva_kind<kind>::bits;
+    static constexpr int words = bits == 16 ? 2 : 4;     /* of one load */
+    static constexpr int units = words * 32 / (bits * 4); /* it holds */
+};
+
+/* `words` (2, 4 or 8) aligned words */
+template <int words> KVA_DEVICE void load_words(const uint32_t *from, uint32_t *to)
+{
+    if (words == 2) {
+        uint2 a = *(const uint2 *)(const void *)from;
+
+        to[0] = a.x;
+        to[1] = a.y;
+    } else {
+#pragma unroll
+        for (int i = 0; i < words / 4; i++) {
+            uint4 a = ((const uint4 *)(const void *)from)[i];
+
+            to[4 * i] = a.x;
+            to[4 * i + 1] = a.y;
+            to[4 * i + 2] = a.z;
+            to[4 * i + 3] = a.w;
+        }
+    }
+}
+
+template <int kind, int MT, int R>
+KVA_DEVICE void whole_chunk(const kva_dev_weight &w, const int *row, int c, int g,
+                            const float *x, const int *at, float acc[MT][R])
+{
+    constexpr int words = chunk_of<kind>::words, units = chunk_of<kind>::units;
+    constexpr int rw = kva_record<kind>::words;
+    uint32_t rec[R][rw ? rw : 1], super[R];
+
+#pragma unroll
+    for (int i = 0; i < R; i++) {
+        size_t chunk = (size_t)row[i] * (size_t)w.chunks + (size_t)c;
+
+        rec[i][0] = super[i] = 0;
+        if (rw)
+            load_words<rw ? rw : 4>((const uint32_t *)(const void *)w.scales + chunk * rw,
+                                    rec[i]);
+        if (kva_record<kind>::super)
+            super[i] = w.super[chunk];
+    }
+#pragma unroll
+    for (int j0 = 0; j0 < 8; j0 += units) {
+        uint32_t q[R][words];
+
+#pragma unroll
+        for (int i = 0; i < R; i++)
+            load_words<words>(kva_unit_at<kind>(w, row[i], c, j0, g), q[i]);
+#pragma unroll
+        for (int u = 0; u < units; u++) {
+            constexpr int bits = kva_kind<kind>::bits;
+            const int j = j0 + u;
+            float v[R][4];
+
+#pragma unroll
+            for (int i = 0; i < R; i++)
+                kva_unit_values<kind>(
+                    q[i] + u * bits / 8, j,
+                    kva_scale_of<kind>(rec[i][j * rw / 8], super[i], j, g / 4), v[i]);
+#pragma unroll
+            for (int m = 0; m < MT; m++) {
+                float4 a = *(const float4 *)(const void *)(x + at[m] + 32 * j);
+
+#pragma unroll
+                for (int i = 0; i < R; i++) {
+                    acc[m][i] = fmaf(a.x, v[i][0], acc[m][i]);
+                    acc[m][i] = fmaf(a.y, v[i][1], acc[m][i]);
+                    acc[m][i] = fmaf(a.z, v[i][2], acc[m][i]);
+                    acc[m][i] = fmaf(a.w, v[i][3], acc[m][i]);
+                }
+            }
+        }
+    }
+}
+
+template <int kind, int MT, int R>
+KVA_DEVICE void ragged_chunk(const kva_dev_weight &w, const int *row, int c, int g,
+                             const float *x, const int *at, float acc[MT][R])
+{
+    int k0 = c * KVA_CHUNK + 4 * g;
+
+#pragma unroll 1
+    for (int j = 0; j < 8 && k0 + 32 * j < w.in; j++) {
+        int left = w.in - k0 - 32 * j;
+        float v[R][4];
+
+#pragma unroll
+        for (int i = 0; i < R; i++)
+            kva_unit_load<kind>(w, row[i], c, j, g, v[i]);
+#pragma unroll
+        for (int m = 0; m < MT; m++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                if (e < left) {
+                    float a = x[at[m] + 32 * j + e];
+
+#pragma unroll
+                    for (int i = 0; i < R; i++)
+                        acc[m][i] = fmaf(a, v[i][e], acc[m][i]);
+                }
+    }
+}
+
+/* aligned: rows of x start at multiples of 16 bytes */
+template <int kind, int MT, int R>
+KVA_KERNEL(32 * WARPS)
+skinny(kva_dev_weight w, const float *x, int rows, int aligned, float *y, int y_stride)
+{
+    KVA_SHARED(float, part, WARPS *MT * 4 * R);
+    int lane = (int)threadIdx.x % KVA_WARP, warp = (int)threadIdx.x / KVA_WARP;
+    int g = lane % 8, s = lane / 8, o0 = (int)blockIdx.x * 4 * R;
+    int tile = (int)blockIdx.y * MT, held = rows - tile < MT ? rows - tile : MT;
+    int row[R];
+    float acc[MT][R];
+
+    x += (size_t)tile * (size_t)w.in;
+#pragma unroll
+    for (int i = 0; i < R; i++) { /* outputs and rows beyond the end repeat the last */
+        int o = o0 + 4 * i + s;
+
+        row[i] = o < w.out ? o : w.out - 1;
+    }
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int i = 0; i < R; i++)
+            acc[m][i] = 0.0f;
+#pragma unroll 1
+    for (int c = warp; c < w.chunks; c += WARPS) {
+        int at[MT];
+
+#pragma unroll
+        for (int m = 0; m < MT; m++)
+            at[m] = (m < held ? m : held - 1) * w.in + c * KVA_CHUNK + 4 * g;
+        if (aligned && (c + 1) * KVA_CHUNK <= w.in)
+            whole_chunk<kind, MT, R>(w, row, c, g, x, at, acc);
+        else
+            ragged_chunk<kind, MT, R>(w, row, c, g, x, at, acc);
+    }
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int i = 0; i < R; i++) {
+#pragma unroll
+            for (int d = 4; d; d >>= 1)
+                acc[m][i] = kva_add(acc[m][i], __shfl_xor_sync(KVA_FULL, acc[m][i], d));
+            if (g == 0)
+                part[(warp * MT + m) * 4 * R + 4 * i + s] = acc[m][i];
+        }
+    if (!KVA_MUT(21))
+        __syncthreads();
+    for (int e = (int)threadIdx.x; e < MT * 4 * R; e += 32 * WARPS) {
+        int m = e / (4 * R), o = o0 + e % (4 * R);
+        float sum = part[e];
+
+#pragma unroll
+        for (int i = 1; i < WARPS; i++)
+            sum = kva_add(sum, part[i * MT * 4 * R + e]);
+        if (m < held && o < w.out) {
+            size_t to = (size_t)(tile + m) * (size_t)y_stride;
+
+            if (KVA_MUT(22)) /* a 32-bit offset */
+                to = (size_t)((unsigned)(tile + m) * (unsigned)y_stride);
+            y[to + (size_t)o] = sum;
+        }
+    }
+}
+
+template <int kind, int MT, int R>
+static void launch(const kva_dev_weight &w, const float *x, int rows, float *y,
+                   int y_stride, void *stream)
+{
+    auto kernel = skinny<kind, MT, R>;
+    int aligned = w.in % 4 == 0 && (uintptr_t)x % 16 == 0;
+
+    KVA_LAUNCH(kernel, dim3((unsigned)((w.out + 4 * R - 1) / (4 * R)),
+                            (unsigned)((rows + MT - 1) / MT)),
+               32 * WARPS, 0, stream, w, x, rows, aligned, y, y_stride);
+}
+
+/* Tiles of sixteen rows, then one no taller than need be. */
+template <int kind>
+static void product(const kva_dev_weight &w, const float *x, int rows, float *y,
+                    int y_stride, void *stream)
+{
+    const int most = 16 * 32768; /* of one launch */
+
+    for (; rows >= 16; ) {
+        int n = rows < most ? rows / 16 * 16 : most;
+
+        launch<kind, 16, 4>(w, x, n, y, y_stride, stream);
+        x += (size_t)n * (size_t)w.in;
+        y += (size_t)n * (size_t)y_stride;
+        rows -= n;
+    }
+    if (rows > 8)
+        launch<kind, 16, 4>(w, x, rows, y, y_stride, stream);
+    else if (rows > 4)
+        launch<kind, 8, 4>(w, x, rows, y, y_stride, stream);
+    else if (rows > 1)
+        launch<kind, 4, 2>(w, x, rows, y, y_stride, stream);
+    else if (rows == 1)
+        launch<kind, 1, 2>(w, x, rows, y, y_stride, stream);
+}
+
+extern "C" void kva_dev_skinny(const struct kva_dev_weight *w, const float *x, int rows,
+                               float *y, int y_stride, void *stream)
+{
+    KVA_OF_KIND(w->kind, product, *w, x, rows, y, y_stride, stream)
+}
