@@ -99,6 +99,9 @@ void kva_cuda_rows_table(struct kva_ops *ops);     /* cuda_rows.c: norms, rope, 
                                                       logits_stats */
 void kva_cuda_attend_table(struct kva_ops *ops);   /* cuda_attend.c */
 void kva_cuda_scores_table(struct kva_ops *ops);   /* cuda_scores.c: the scorers */
+/* Which algorithms the library of large products chose so far, a line each: for the
+ * header of a run. */
+const char *kva_cuda_products_text(const struct kva_ops *ops);
 /* What they hold in cu beyond its memory, for kva_ops_close. */
 void kva_cuda_products_close(struct kva_cuda *cu);
 

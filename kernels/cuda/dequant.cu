@@ -76,11 +76,9 @@ extern "C" void kva_dev_dequant(const struct kva_dev_weight *w, int row0, int ro
 }
 
 extern "C" void kva_dev_dequant_bf16(const struct kva_dev_weight *w, int row0, int rows,
-                                     uint16_t *to, void *stream)
-{
+                                     uint16_t *to, void *stream){
     KVA_OF_KIND(w->kind, unpack, *w, (const int32_t *)nullptr, row0, rows, 1.0f, to,
-                stream)
-}
+                stream)}
 
 KVA_KERNEL(THREADS) to_bf16(const float *x, size_t n, uint16_t *y)
 {

@@ -7,9 +7,9 @@
  *
  * A draw (rows.h): "the first k" and "the shortest run with mass p" are the same cut on
  * different amounts, 1 or the mass of an id. The cut goes down the bits of the logit's
- * ordered key eight at a time: a histogram of amounts, and the digit in which the sum from
- * above reaches what is asked. Of the ids equal to the key it ends at, the first few by
- * id stay. Masses are whole multiples of 2^-32: integer additions in any order. */
+ * ordered key eight at a time: a histogram of amounts, and the digit in which the sum
+ * from above reaches what is asked. Of the ids equal to the key it ends at, the first few
+ * by id stay. Masses are whole multiples of 2^-32: integer additions in any order. */
 #include "kernels/cuda/exp.cuh"
 #include "kernels/cuda/rows.h"
 
@@ -133,7 +133,9 @@ KVA_DEVICE uint32_t key_of(float z)
 /* Mass of a logit whose row's largest is `top`, in units of 2^-32. */
 KVA_DEVICE wide mass_of(float z, float top, float inverse)
 {
-    float e = z == top ? 1.0f : z == z ? kva_exp(kva_mul(kva_sub(z, top), inverse)) : 0.0f;
+    float e = z == top ? 1.0f
+              : z == z ? kva_exp(kva_mul(kva_sub(z, top), inverse))
+                       : 0.0f;
 
     return (wide)((double)e * 4294967296.0 + 0.5);
 }
@@ -171,7 +173,8 @@ struct cut {
     wide rest, unit;
 };
 
-/* The shortest run from above with `amount` of the masses, or of ones. hist: 256; at: 2 */
+/* The shortest run from above with `amount` of the masses, or of ones. hist: 256; at: 2
+ */
 KVA_DEVICE cut cut_at(const float *z, int n, float top, float inverse, bool masses,
                       wide amount, wide *hist, wide *at)
 {
@@ -206,8 +209,7 @@ KVA_DEVICE cut cut_at(const float *z, int n, float top, float inverse, bool mass
         __syncthreads();
     }
     uint32_t bits = key >> 31 ? key & 0x7fffffffu : ~key;
-    cut c = {key, amount,
-             masses ? mass_of(kva_bits_float(bits), top, inverse) : (wide)1};
+    cut c = {key, amount, masses ? mass_of(kva_bits_float(bits), top, inverse) : (wide)1};
 
     return c;
 }
@@ -243,8 +245,8 @@ KVA_DEVICE wide walk(const struct draw &d, bool search, wide find, int *id)
 }
 
 KVA_KERNEL(DRAW_THREADS)
-sample(const float *logits, int n, float inverse, int top_k, float top_p,
-       const double *u, int32_t *id)
+sample(const float *logits, int n, float inverse, int top_k, float top_p, const double *u,
+       int32_t *id)
 {
     KVA_SHARED(float, value, DRAW_WARPS);
     KVA_SHARED(int, ids, DRAW_WARPS);
@@ -253,8 +255,14 @@ sample(const float *logits, int n, float inverse, int top_k, float top_p,
     KVA_SHARED(wide, part, DRAW_WARPS);
     KVA_SHARED(wide, at, 2);
     int t = (int)threadIdx.x, each = (n + DRAW_THREADS - 1) / DRAW_THREADS, found = -1;
-    struct draw d = {logits + (size_t)blockIdx.x * (size_t)n, n, t * each, 0, 0.0f,
-                     inverse, {0, 1, 0}, 0};
+    struct draw d = {logits + (size_t)blockIdx.x * (size_t)n,
+                     n,
+                     t * each,
+                     0,
+                     0.0f,
+                     inverse,
+                     {0, 1, 0},
+                     0};
     top best = row_top<DRAW_THREADS>(d.z, n, value, ids, bad);
     wide total, before, own, equal, point;
 

@@ -18,7 +18,7 @@ enum { WARPS = 4 };
 
 template <int kind> struct chunk_of { /* how a lane's part of a chunk is fetched */
     static constexpr int bits = kva_kind<kind>::bits;
-    static constexpr int words = bits == 16 ? 2 : 4;     /* of one load */
+    static constexpr int words = bits == 16 ? 2 : 4;      /* of one load */
     static constexpr int units = words * 32 / (bits * 4); /* it holds */
 };
 
@@ -196,9 +196,10 @@ static void launch(const kva_dev_weight &w, const float *x, int rows, float *y,
     auto kernel = skinny<kind, MT, R>;
     int aligned = w.in % 4 == 0 && (uintptr_t)x % 16 == 0;
 
-    KVA_LAUNCH(kernel, dim3((unsigned)((w.out + 4 * R - 1) / (4 * R)),
-                            (unsigned)((rows + MT - 1) / MT)),
-               32 * WARPS, 0, stream, w, x, rows, aligned, y, y_stride);
+    KVA_LAUNCH(
+        kernel,
+        dim3((unsigned)((w.out + 4 * R - 1) / (4 * R)), (unsigned)((rows + MT - 1) / MT)),
+        32 * WARPS, 0, stream, w, x, rows, aligned, y, y_stride);
 }
 
 /* Tiles of sixteen rows, then one no taller than need be. */
@@ -208,7 +209,7 @@ static void product(const kva_dev_weight &w, const float *x, int rows, float *y,
 {
     const int most = 16 * 32768; /* of one launch */
 
-    for (; rows >= 16; ) {
+    for (; rows >= 16;) {
         int n = rows < most ? rows / 16 * 16 : most;
 
         launch<kind, 16, 4>(w, x, n, y, y_stride, stream);

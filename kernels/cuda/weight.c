@@ -46,11 +46,8 @@ enum kva_dev_kind kva_dev_kind_of(enum kva_type type)
 struct kva_dev_row_bytes kva_dev_row_size(enum kva_dev_kind kind, int chunks)
 {
     static const size_t record_bytes[] = {
-        [KVA_REC_N] = 0,
-        [KVA_REC_D] = UNITS * 2,
-        [KVA_REC_M] = UNITS * 4,
-        [KVA_REC_K] = UNITS * 2,
-        [KVA_REC_S] = UNITS * 2,
+        [KVA_REC_N] = 0,         [KVA_REC_D] = UNITS * 2, [KVA_REC_M] = UNITS * 4,
+        [KVA_REC_K] = UNITS * 2, [KVA_REC_S] = UNITS * 2,
     };
     int record = kinds[kind].record;
     size_t n = (size_t)chunks;
@@ -183,8 +180,8 @@ static void lay_256(enum kva_type type, const uint8_t *b, size_t chunk, uint8_t 
         record[2 * g + 8] = (uint8_t)((sc[g + 8] & 15) | (sc[g] >> 6) << 4);
         record[2 * g + 9] = (uint8_t)((sc[g + 8] >> 4) | (sc[g + 4] >> 6) << 4);
     }
-    super[chunk] =
-        (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+    super[chunk] = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 |
+                   (uint32_t)b[3] << 24;
 }
 
 void kva_dev_row_lay(enum kva_type type, const void *row, int in, uint8_t *values,
