@@ -14,6 +14,7 @@ static enum kva_status new_model(const char *path, const struct kva_model_opts *
                                  struct kva_model **out, struct kva_error *err)
 {
     struct kva_model *m = kva_calloc(1, sizeof *m);
+    const char *backend = opts && opts->backend ? opts->backend : "cpu";
     const char *numerics = opts && opts->numerics ? opts->numerics : "f32";
     enum kva_status rc;
 
@@ -27,7 +28,7 @@ static enum kva_status new_model(const char *path, const struct kva_model_opts *
         goto out;
     }
     memcpy(m->path, path, strlen(path));
-    KVA_GO(kva_ops_open("cpu", numerics, opts && opts->threads > 0 ? opts->threads : 1,
+    KVA_GO(kva_ops_open(backend, numerics, opts && opts->threads > 0 ? opts->threads : 1,
                         &m->ops, err));
     kva_lend_init(m);
     *out = m;

@@ -148,6 +148,7 @@ struct kva_model_info {
 struct kva_model;
 
 struct kva_model_opts {
+    const char *backend;  /* of kva_ops_open; NULL: "cpu" */
     const char *numerics; /* "f32" */
     int threads;          /* inside one step; 0 = 1 */
     const char *chat;     /* family, or NULL: detect */
