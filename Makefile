@@ -130,7 +130,7 @@ $(B)/tests/cheats/%: tests/cheats/%.c $(CHEATS) $(LIBS)
 	  $(CHEATS) $(LIBS) $(PKG_LIBS) -lcmocka
 
 T ?= default
-test: $(O)/kvaudit $(TEST_BINS)
+test: $(O)/kvaudit $(TEST_BINS) $(B)/tests/device/synthetic
 	$(Q)B=$(B) KVAUDIT=$(B)/kvaudit tests/run.sh $(T)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
@@ -151,6 +151,12 @@ format:
 
 check: lint test
 	$(Q)$(MAKE) test T=fast SAN=address,undefined
+
+# ---- a machine with a GPU (tests/device/README.md); the programs run on the processor, too ---------
+$(B)/tests/device/%: tests/device/%.c $(LIBS)
+	$(call say,DEVICE,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS) $(PKG_LIBS)
 
 # ---- device kernels: registers, spills, occupancy by the compiler, times by the roofline ---------
 cuda-report:

@@ -1,0 +1,167 @@
+# parts.sh PART - one part of run.sh; its environment holds bin, root, out, model, shape, layers,
+# tokens, numerics, limit. Standard output: JSON lines. Standard error: the log.
+set -u
+absent() { echo "absent: $*" >&2; exit 4; }
+program() { [ -x "$bin/$1" ] || absent "$bin/$1"; }
+now_ms() { local t=${EPOCHREALTIME/[.,]/}; echo "${t%???}"; }
+# A program that needs the device asks for it by itself; scripts ask once, before they work.
+need_device() {
+  program kvaudit
+  "$bin/kvaudit" doctor --model builtin:tiny-llama --backend cuda >"$out/$1.doctor" 2>&1
+  local rc=$?
+  if [ $rc -ne 0 ]; then
+    cat "$out/$1.doctor" >&2
+    rm -f "$out/$1.doctor"
+    exit $rc
+  fi
+  rm -f "$out/$1.doctor"
+}
+
+part_device() {
+  program tests/device/yardstick
+  if command -v nvidia-smi >/dev/null; then nvidia-smi >&2; fi
+  "$bin/tests/device/yardstick"
+}
+
+# The parity programs of the emulator, linked with the real runtime. Each counts its tests as all
+# test programs do.
+run_tests() { # COMMAND-PREFIX... -- PROGRAM...
+  local prefix=() t rc bad=0 none=0 n=0 from p f s
+  while [ "$1" != -- ]; do prefix+=("$1"); shift; done
+  shift
+  for t in "$@"; do
+    [ -x "$t" ] || continue
+    n=$((n + 1)) from=$(now_ms)
+    "${prefix[@]}" "$t" >"$out/$(basename "$t").txt" 2>&1
+    rc=$?
+    read -r p f s < <(awk '/^\[  PASSED  \] [0-9]+ test\(s\)/ {p += $4}
+      /^\[  SKIPPED \] [0-9]+ test\(s\)/ {s += $4}
+      /^ [0-9]+ FAILED TEST\(S\)/ {f += $1}
+      END {printf "%d %d %d\n", p, f, s}' "$out/$(basename "$t").txt")
+    printf '{"test": "%s", "passed": %d, "failed": %d, "skipped": %d, "exit": %d, "ms": %d}\n' \
+      "$(basename "$t")" "$p" "$f" "$s" $rc $(($(now_ms) - from))
+    if [ $rc -ne 0 ]; then
+      if [ $rc -eq 3 ]; then none=$((none + 1)); else bad=1; fi
+      echo "$t: status $rc" >&2
+      grep -v '^\[ *RUN *\]\|^\[ *OK *\]' "$out/$(basename "$t").txt" | tail -15 >&2
+    fi
+    rm -f "$out/$(basename "$t").txt"
+  done
+  [ $n -gt 0 ] || absent "no test program in $bin/tests/simt"
+  [ $bad -eq 0 ] || return 1
+  [ $none -eq 0 ] || return 3
+}
+
+part_parity() { run_tests env -- "$bin"/tests/simt/test_*; }
+
+part_sanitizer() {
+  local tool rc=0 s
+  s=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
+  [ -n "$s" ] || { echo "compute-sanitizer is not installed" >&2; exit 5; }
+  for tool in memcheck racecheck; do
+    echo "{\"tool\": \"$tool\"}"
+    # KVAUDIT_SMALL: the smallest shapes of every test, for these are a hundred times slower
+    KVAUDIT_SMALL=1 run_tests "$s" --tool $tool --error-exitcode 9 -- "$bin"/tests/simt/test_* || rc=$?
+  done
+  return $rc
+}
+
+# The tiny golden model: -log p of 200 tokens on the device against numerics ref of the processor.
+part_golden() {
+  local ids nll=()
+  need_device golden
+  ids="[256$(for i in $(seq 1 199); do printf ',%d' $((i * 37 % 256)); done)]"
+  for how in '--numerics ref' '--numerics f32' '--numerics f32 --backend cuda'; do
+    # shellcheck disable=SC2086
+    nll+=("$(echo "$ids" | "$bin/kvaudit" doctor --model builtin:tiny-llama --nll --kv f16 $how)") || return 1
+  done
+  printf '%s\n' "${nll[@]}" | tr -d '[]' | awk -F, '
+    { for (i = 1; i <= NF; i++) x[NR, i] = $i; n[NR] = NF }
+    END {
+      if (n[1] < 1 || n[1] != n[2] || n[1] != n[3]) exit 1
+      for (i = 1; i <= n[1]; i++) {
+        a = x[3, i] - x[1, i]; b = x[3, i] - x[2, i]
+        if (a < 0) a = -a; if (b < 0) b = -b
+        if (a > ma) ma = a; if (b > mb) mb = b
+      }
+      printf "{\"golden\": \"builtin:tiny-llama\", \"tokens\": %d, \"off_ref\": %.3g, \"off_f32\": %.3g}\n", n[1], ma, mb
+      exit !(ma <= 2e-3 && mb <= 2e-3)
+    }'
+}
+
+# The model file, joined from its parts and checked.
+find_model() {
+  local name=SmolLM2-135M-Instruct.Q4_1.gguf f=${model:-}
+  for f in "$f" "$root/$name" "$root/model/$name" "${XDG_CACHE_HOME:-$HOME/.cache}/kvaudit/models/$name"; do
+    [ -n "$f" ] || continue
+    if [ ! -e "$f" ] && [ -e "$f.part1" ]; then
+      cat "$f".part[0-9]* >"$f.tmp" || return 1
+      if [ -e "$f.sha256" ] &&
+        [ "$(sha256sum <"$f.tmp" | cut -d' ' -f1)" != "$(cut -d' ' -f1 <"$f.sha256")" ]; then
+        echo "the joined $f does not have the hash of $f.sha256" >&2
+        rm -f "$f.tmp"
+        return 1
+      fi
+      mv -f "$f.tmp" "$f"
+    fi
+    if [ -e "$f" ]; then echo "$f"; return; fi
+  done
+  return 4
+}
+
+# The quickstart's suite on both backends; the same samples, outcome by outcome.
+part_quickstart() {
+  local file rc suite=$out/quickstart.json b
+  file=$(find_model)
+  rc=$?
+  [ $rc -ne 1 ] || return 1
+  if [ $rc -ne 0 ]; then
+    echo "no model file: builtin:retrieval stands in" >&2
+    file=builtin:retrieval
+  fi
+  need_device quickstart
+  sed 's|"models": \[.*\]|"models": ["'"$file"'"]|; s|"n": 20|"n": 4|' "$root/configs/quickstart.json" >"$suite"
+  for b in cpu cuda; do
+    rm -f "$out/$b.db"
+    "$bin/kvaudit" run "$suite" --db "$out/$b.db" --backend $b --progress none >&2 || return 1
+    "$bin/kvaudit" report --db "$out/$b.db" --what outcomes -f jsonl >"$out/$b.jsonl" || return 1
+  done
+  awk -v name="$(basename "$file")" '
+    function get(key,   m) {
+      if (!match($0, "\"" key "\":(\"[^\"]*\"|[^,}]*)")) return ""
+      m = substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3)
+      gsub(/"/, "", m)
+      return m
+    }
+    {
+      k = get("method") "|" get("task") "|" get("budget") "|" get("enforce") "|" get("visibility") "|" get("index")
+      if (FNR == NR) { score[k] = get("score"); kept[k] = get("kept_fnv"); nll[k] = get("gold_nll"); na++; next }
+      nb++
+      if (!(k in score)) { lost++; next }
+      pairs++
+      same_score += score[k] == get("score")
+      same_kept += kept[k] == get("kept_fnv")
+      if (kept[k] == get("kept_fnv")) {
+        d = nll[k] - get("gold_nll"); if (d < 0) d = -d; if (d > worst) worst = d
+      }
+    }
+    END {
+      printf "{\"quickstart\": \"%s\", \"cpu\": %d, \"cuda\": %d, \"pairs\": %d, \"same_score\": %d, \"same_kept\": %d, \"off_nll\": %.3g}\n",
+        name, na, nb, pairs, same_score, same_kept, worst
+      # rounding may move an entry across the cut, rarely, and an answer with it
+      exit !(pairs > 0 && pairs == na && pairs == nb && same_kept >= 0.95 * pairs && same_score >= 0.95 * pairs && worst <= 0.05)
+    }' "$out/cpu.jsonl" "$out/cuda.jsonl"
+}
+
+# Times and memory on random weights of a real shape; one run for each numerics.
+part_synthetic() {
+  local rc=0 n
+  program tests/device/synthetic
+  for n in ${numerics//,/ }; do
+    "$bin/tests/device/synthetic" --backend "${KVAUDIT_DEVICE_BACKEND:-cuda}" --numerics "$n" \
+      --shape "$shape" --tokens "$tokens" ${layers:+--layers "$layers"} || rc=$?
+  done
+  return $rc
+}
+
+"$@"

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# run.sh - everything a machine with a GPU is asked, in one go of at most five minutes.
+#
+#   tests/device/run.sh [--bin DIR] [--model FILE] [--out DIR] [--seconds 300] [--only PART,...]
+#                       [--shape NAME] [--layers N] [--tokens A,B] [--numerics A,B]
+#
+# DIR holds kvaudit and tests/ (default: beside this script as `make cuda-carry` packs them, else
+# build/cuda). FILE may lie in parts FILE.part1, FILE.part2, ... with FILE.sha256 beside them.
+# Parts, in their order: device, parity, golden, synthetic, quickstart, sanitizer. Each has its own
+# time limit and none needs another; what is left of --seconds cuts them. DIR/device.json holds what
+# came out (README.md says how), complete after every part; the logs lie beside it.
+#
+# Exit 0: every part passed (sanitizer may be skipped). 1: one did not. 2: misuse. 3: no device,
+# each part says so.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+bin='' model='' out=device-out seconds=300 only='' shape=llama-3.1-8b layers='' tokens=4096,32768
+numerics=bf16,f32
+while [ $# -gt 0 ]; do
+  [ $# -ge 2 ] || { echo "run.sh: $1 without a value" >&2; exit 2; }
+  case $1 in
+    --bin) bin=$2 ;;
+    --model) model=$2 ;;
+    --out) out=$2 ;;
+    --seconds) seconds=$2 ;;
+    --only) only=$2 ;;
+    --shape) shape=$2 ;;
+    --layers) layers=$2 ;;
+    --tokens) tokens=$2 ;;
+    --numerics) numerics=$2 ;;
+    *) echo "run.sh: no option $1" >&2; exit 2 ;;
+  esac
+  shift 2
+done
+case $seconds in '' | *[!0-9]*) echo "run.sh: --seconds wants a number" >&2; exit 2 ;; esac
+PARTS='device parity golden synthetic quickstart sanitizer'
+for p in ${only//,/ }; do
+  case " $PARTS " in *" $p "*) ;; *) echo "run.sh: no part $p; known: $PARTS" >&2; exit 2 ;; esac
+done
+if [ -z "$bin" ]; then
+  if [ -x "$here/bin/kvaudit" ]; then bin=$here/bin; else bin=build/cuda; fi
+fi
+for d in "$here" "$here/../.."; do # where configs/ lies: packed beside, or in the tree
+  if [ -e "$d/configs/quickstart.json" ]; then root=$d; break; fi
+done
+mkdir -p "$out" || exit 2
+out=$(cd "$out" && pwd)
+rm -f "$out"/*.part "$out"/*.log "$out/device.json"
+begin=$SECONDS
+export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0} KVAUDIT_OFFLINE=1
+
+# A text as a JSON string: control characters become blanks.
+quote() { printf '"%s"' "$(printf %s "$1" | tr -s '\000-\037' ' ' | sed 's/\\/\\\\/g; s/"/\\"/g')"; }
+# The last complete words of a log, for a reader of the JSON alone.
+last_words() { tail -c 400 "$1" 2>/dev/null; }
+milli() { local t=${EPOCHREALTIME/[.,]/}; echo "${t%???}"; }
+left() { echo $((seconds - (SECONDS - begin))); }
+
+# part NAME LIMIT: runs part_NAME, whose standard output is JSON lines and whose status is 0 (ok),
+# 1 (failed), 3 (no device), 4 (absent: something it needs is not here); 124: out of time.
+part() {
+  local name=$1 limit=$2 from to rc status why='' lines
+  [ -z "$only" ] || case ",$only," in *",$name,"*) ;; *) return ;; esac
+  [ "$(left)" -ge "$limit" ] || limit=$(left)
+  from=$(milli)
+  if [ "$limit" -le 0 ]; then
+    rc=125 limit=0
+  else
+    limit=$limit timeout -k 5 "$limit" bash "$here/parts.sh" "part_$name" \
+      >"$out/$name.lines" 2>"$out/$name.log"
+    rc=$?
+  fi
+  to=$(milli)
+  case $rc in
+    0) status=ok ;;
+    3) status='no device' why=$(last_words "$out/$name.log") ;;
+    4) status=absent why=$(last_words "$out/$name.log") ;;
+    5) status=skipped why=$(last_words "$out/$name.log") ;;
+    124 | 137) status='out of time' why="stopped after $limit s; $(last_words "$out/$name.log")" ;;
+    125) status='not reached' why="the $seconds s were used up" ;;
+    *) status=failed why="status $rc; $(last_words "$out/$name.log")" ;;
+  esac
+  # only lines that are whole objects: a program may have been stopped inside one
+  lines=$(grep -a '^{.*}$' "$out/$name.lines" 2>/dev/null | paste -sd, -)
+  printf '{"part": "%s", "status": "%s", "exit": %d, "seconds": %d.%03d, "limit": %d, "why": %s, "lines": [%s]}\n' \
+    "$name" "$status" $rc $(((to - from) / 1000)) $(((to - from) % 1000)) "$limit" \
+    "$(quote "$why")" "$lines" >"$out/$name.part"
+  rm -f "$out/$name.lines"
+  printf '%-10s %-11s %5d.%01d s  %s\n' "$name" "$status" $(((to - from) / 1000)) \
+    $(((to - from) % 1000 / 100)) "$(printf %s "$why" | tr -s '\000-\037' ' ' | tail -c 160)"
+  write_json
+}
+
+write_json() {
+  local p list=''
+  for p in $PARTS; do
+    if [ -e "$out/$p.part" ]; then list+="${list:+,
+  }$(cat "$out/$p.part")"; fi
+  done
+  {
+    printf '{"schema": "kvaudit/device-1", "program": %s, "date": "%s", "seconds": %d,\n "parts": [\n  %s\n ]}\n' \
+      "$(quote "$("$bin/kvaudit" --version 2>/dev/null | head -1)")" \
+      "$(date -u +%Y-%m-%dT%H:%M:%SZ)" $((SECONDS - begin)) "$list"
+  } >"$out/device.json.tmp" && mv -f "$out/device.json.tmp" "$out/device.json"
+}
+
+export bin root out model shape layers tokens numerics
+part device 40
+part parity 60
+part golden 20
+part synthetic 150
+part quickstart 60
+part sanitizer 90
+all=$(sed -n 's/.*"status": "\([a-z ]*\)".*/\1/p' "$out"/*.part | sort -u | paste -sd,)
+rm -f "$out"/*.part
+echo "$out/device.json"
+case $all in
+  ok | ok,skipped) exit 0 ;;
+  'no device' | 'no device,skipped') exit 3 ;;
+  *) exit 1 ;;
+esac
