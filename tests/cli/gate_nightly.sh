@@ -126,7 +126,7 @@ if have_jq verdict_json; then
 fi
 if python3 -c 'import jsonschema' 2>/dev/null; then
   check json_follows_its_schema 0 python3 -c "import json, jsonschema, sys
-jsonschema.validate(json.load(open(sys.argv[1])), json.load(open('reports/schema/gate.json')))" "$T/verdict.json"
+jsonschema.validate(json.load(open(sys.argv[1])), json.load(open('reports/schema/gate-1.json')))" "$T/verdict.json"
 else
   skip json_follows_its_schema "no python jsonschema"
 fi
