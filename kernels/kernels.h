@@ -131,8 +131,8 @@ struct kva_ops {
     void *impl; /* the backend's own state */
     bool host;  /* all memory is the host's: pointers may be followed, nothing is late */
     const struct kva_page_ops *pages;
-    /* Set by who feeds rows: true while a context is read. Which product a backend uses may
-     * depend on it, never on the number of rows (ruling R7). */
+    /* Set by who feeds rows: true while a context is read. Which product a backend uses
+     * may depend on it, never on the number of rows (ruling R7). */
     bool context;
 
     /* ---- memory. Arrays of floats that the functions below read or write come from
@@ -215,11 +215,6 @@ struct kva_ops {
     void (*window_mean)(struct kva_ops *, const float *q, const int32_t *q_pos, int nq,
                         int heads, const struct kva_rows *k, const int32_t *k_pos,
                         float scale, float *m, const size_t *a_off);
-    /* The weights themselves, not their mean: row i of query head a at
-     * w + nq * a_off[a] + i * n_a, 0 where the entry is not visible. */
-    void (*window_rows)(struct kva_ops *, const float *q, const int32_t *q_pos, int nq,
-                        int heads, const struct kva_rows *k, const int32_t *k_pos,
-                        float scale, float *w, const size_t *a_off);
     /* The largest instead of the mean: max over the rows of by[i] * softmax, by >= 0; by
      * NULL: 1. An entry that no row sees gets 0. */
     void (*window_max)(struct kva_ops *, const float *q, const int32_t *q_pos, int nq,

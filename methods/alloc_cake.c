@@ -84,38 +84,30 @@ static enum kva_status observe(const struct kva_layer_view *view,
                                const struct kva_params *params, double *stat,
                                struct kva_error *err)
 {
-    size_t *off = kva_arena_alloc(view->scratch, (size_t)view->heads + 1, sizeof *off);
-    size_t stride = (size_t)view->heads * (size_t)view->head_dim, most = 0;
-    int rows = kva_window_rows(view, (int)params->value[WINDOW]), skip = view->nq - rows;
+    int rows = kva_window_rows(view, (int)params->value[WINDOW]);
     int group = view->heads / view->kv_heads;
+    size_t most = 0;
     double *x;
     float *w;
 
-    if (view->q == NULL || skip < 0)
+    if (view->q == NULL || view->nq < rows)
         return KVA_FAIL(err, KVA_EINVALID, "cake needs queries and the session has none");
-    if (off == NULL)
-        return KVA_FAIL(err, KVA_ENOMEM, "window attention");
-    for (int a = 0; a < view->heads; a++) {
-        size_t n = view->off[a / group + 1] - view->off[a / group];
+    for (int h = 0; h < view->kv_heads; h++) {
+        size_t n = view->off[h + 1] - view->off[h];
 
-        off[a + 1] = off[a] + n;
         most = n > most ? n : most;
     }
-    w = kva_arena_alloc(view->scratch, off[view->heads] * (size_t)rows, sizeof *w);
+    w = kva_arena_alloc(view->scratch, most * (size_t)rows, sizeof *w);
     x = kva_arena_alloc(view->scratch, 2 * most, sizeof *x);
     if (w == NULL || x == NULL)
-        return KVA_FAIL(err, KVA_ENOMEM, "window attention over %zu entries",
-                        off[view->heads]);
-    view->ops->window_rows(view->ops, view->q + (size_t)skip * stride, view->q_pos + skip,
-                           rows, view->heads, view->k, view->pos, view->scale, w, off);
+        return KVA_FAIL(err, KVA_ENOMEM, "window attention over %zu entries", most);
     stat[0] = stat[1] = 0;
     for (int a = 0; a < view->heads; a++) {
-        const int32_t *pos = view->pos + view->off[a / group];
-        size_t held = off[a + 1] - off[a], n = 0;
+        struct kva_attend_rows r = kva_window_head(view, rows, a);
 
-        while (n < held && pos[n] < view->q_pos[skip])
-            n++;
-        add_head(w + (size_t)rows * off[a], rows, held, n, x, stat);
+        r.w = w;
+        view->ops->attend_rows(view->ops, &r);
+        add_head(w, rows, r.n, kva_window_older(view, rows, a / group), x, stat);
     }
     return KVA_OK;
 }

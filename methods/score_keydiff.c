@@ -5,7 +5,7 @@
  *     s_j    = -cos(k_j, anchor)            a zero key has cosine 0
  *
  * The anchor is taken over everything held, never over the newest block alone. */
-#include "methods/method.h"
+#include "methods/keydiff.h"
 
 static const struct kva_param params_table[] = {
     KVA_PARAM_RECENT,
@@ -13,22 +13,28 @@ static const struct kva_param params_table[] = {
     {.name = NULL},
 };
 
-static enum kva_status score(const struct kva_layer_view *view,
-                             const struct kva_params *params, float *s,
-                             struct kva_error *err)
+enum kva_status kva_keydiff_score(const struct kva_layer_view *view, int unit, float *s,
+                                  struct kva_error *err)
 {
     size_t dim = (size_t)view->head_dim;
     float *anchor =
         kva_arena_alloc(view->scratch, (size_t)view->kv_heads * dim, sizeof *anchor);
 
-    (void)params;
     if (anchor == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "keydiff anchors");
-    view->ops->row_mean(view->ops, view->k, 1, anchor);
+    view->ops->row_mean(view->ops, view->k, unit, anchor);
     view->ops->row_cosine(view->ops, view->k, anchor, s);
     for (size_t j = 0; j < view->off[view->kv_heads]; j++)
         s[j] = -s[j];
     return KVA_OK;
+}
+
+static enum kva_status score(const struct kva_layer_view *view,
+                             const struct kva_params *params, float *s,
+                             struct kva_error *err)
+{
+    (void)params;
+    return kva_keydiff_score(view, 1, s, err);
 }
 
 const struct kva_scorer kva_score_keydiff = {

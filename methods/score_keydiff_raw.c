@@ -6,7 +6,7 @@
  *
  * Long keys pull this anchor, and the order differs from keydiff's (methods.md 12, E2).
  */
-#include "methods/method.h"
+#include "methods/keydiff.h"
 
 static const struct kva_param params_table[] = {
     KVA_PARAM_RECENT,
@@ -18,18 +18,8 @@ static enum kva_status score(const struct kva_layer_view *view,
                              const struct kva_params *params, float *s,
                              struct kva_error *err)
 {
-    size_t dim = (size_t)view->head_dim;
-    float *anchor =
-        kva_arena_alloc(view->scratch, (size_t)view->kv_heads * dim, sizeof *anchor);
-
     (void)params;
-    if (anchor == NULL)
-        return KVA_FAIL(err, KVA_ENOMEM, "keydiff_raw anchors");
-    view->ops->row_mean(view->ops, view->k, 0, anchor);
-    view->ops->row_cosine(view->ops, view->k, anchor, s);
-    for (size_t j = 0; j < view->off[view->kv_heads]; j++)
-        s[j] = -s[j];
-    return KVA_OK;
+    return kva_keydiff_score(view, 0, s, err);
 }
 
 const struct kva_scorer kva_score_keydiff_raw = {

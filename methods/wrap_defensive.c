@@ -29,7 +29,6 @@
 #include "methods/window.h"
 
 enum { FIX_BIAS, KERNEL, MASS, WINDOW };
-enum { ROW_FLOATS = 4 << 20 }; /* weights of several rows held at once */
 enum { SHARE, BIAS, WIDE }; /* of aux: mean weight, -1 in the window; bias of the layer */
 
 static const struct kva_param params_table[] = {
@@ -138,35 +137,26 @@ static enum kva_status attend(const struct kva_layer_view *view, struct rows *r,
                               struct kva_error *err)
 {
     int group = view->heads / view->kv_heads;
-    size_t stride = (size_t)view->heads * (size_t)view->head_dim;
-    int skip = view->nq - r->rows;
-    size_t *off = kva_arena_alloc(view->scratch, (size_t)view->heads + 1, sizeof *off);
-    size_t most, step;
+    size_t most = 0;
     float *w;
 
-    if (off == NULL)
-        return KVA_FAIL(err, KVA_ENOMEM, "window attention");
-    for (int a = 0; a < view->heads; a++)
-        off[a + 1] = off[a] + view->off[a / group + 1] - view->off[a / group];
-    most = ROW_FLOATS / off[view->heads];
-    most = most < 1 ? 1 : most > (size_t)r->rows ? (size_t)r->rows : most;
-    w = kva_arena_alloc(view->scratch, most * off[view->heads], sizeof *w);
+    for (int h = 0; h < view->kv_heads; h++)
+        most = view->off[h + 1] - view->off[h] > most ? view->off[h + 1] - view->off[h]
+                                                      : most;
+    most = most * (size_t)r->rows;
+    w = kva_arena_alloc(view->scratch, most, sizeof *w);
     if (w == NULL)
-        return KVA_FAIL(err, KVA_ENOMEM, "window attention over %zu entries",
-                        off[view->heads]);
-    for (size_t i = (size_t)skip; i < (size_t)view->nq; i += step) {
-        step = (size_t)view->nq - i < most ? (size_t)view->nq - i : most;
-        view->ops->window_rows(view->ops, view->q + i * stride, view->q_pos + i,
-                               (int)step, view->heads, view->k, view->pos, view->scale, w,
-                               off);
-        for (int a = 0; a < view->heads; a++) {
-            size_t h = (size_t)(a / group), n = off[a + 1] - off[a];
+        return KVA_FAIL(err, KVA_ENOMEM, "window attention of %zu weights", most);
+    for (int a = 0; a < view->heads; a++) {
+        struct kva_attend_rows at = kva_window_head(view, r->rows, a);
+        int h = a / group;
 
-            r->worst = worst + view->off[h];
-            r->mean = mean + view->off[h];
-            for (size_t u = 0; u < step; u++)
-                add_row(r, w + off[a] * step + u * n, n, cut[h]);
-        }
+        at.w = w;
+        view->ops->attend_rows(view->ops, &at);
+        r->worst = worst + view->off[h];
+        r->mean = mean + view->off[h];
+        for (int u = 0; u < r->rows; u++)
+            add_row(r, w + (size_t)u * at.n, at.n, cut[h]);
     }
     r->bias /= (double)view->heads * r->rows;
     return KVA_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* attend.c - numerics f32: attention over pages, and the attention of a window of
- * queries, its mean or row by row.
+ * queries, its mean or its largest.
  *
  *     o = sum_j exp(s_j - M) v_j / sum_j exp(s_j - M),  s_j = scale * q.k_j,  j visible
  *
@@ -402,7 +402,6 @@ struct window {
     float scale;
     float *out;
     const size_t *a_off;
-    bool rows;       /* every row apart, no mean */
     bool max;        /* the largest, no mean */
     const float *by; /* of `max`: factor of each row; NULL: 1 */
 };
@@ -411,19 +410,6 @@ struct window_tiles {
     float *kt, *s, *q, *m, *l, *w;
     const int32_t *pos;
 };
-
-/* Weights of the rows u .. u + b - 1 over one tile of keys, each to its own row of y. */
-static void write_rows(const struct window *t, const struct window_tiles *tl, int u,
-                       int b, const uint32_t *mask, int held, size_t n, float *y)
-{
-    for (int i = 0; i < b; i++) {
-        float w[32] = {0};
-
-        t->k->weights_sum(tl->s + (size_t)i * 32, 1, t->scale, mask + i, tl->m + u + i,
-                          tl->w + u + i, w);
-        memcpy(y + (size_t)(u + i) * n, w, (size_t)held * sizeof *w);
-    }
-}
 
 /* One pass over the keys of head h for units rows; y NULL: first pass. */
 static void window_pass(const struct window *t, const struct window_tiles *tl, int h,
@@ -444,7 +430,7 @@ static void window_pass(const struct window *t, const struct window_tiles *tl, i
             hi = pos[i] > hi ? pos[i] : hi;
         t->k->tile_k(t->keys->data + (a + j) * (size_t)dim, KVA_F32, held, dim, tl->kt,
                      t->keys->data + (a + j + 32) * (size_t)dim);
-        if (y && !t->rows)
+        if (y)
             memcpy(sum, y + j, (size_t)held * sizeof *sum);
         for (int u = 0; u < units; u += UNITS) {
             int b = units - u < UNITS ? units - u : UNITS;
@@ -455,20 +441,18 @@ static void window_pass(const struct window *t, const struct window_tiles *tl, i
                     tl->pos[u + i] >= hi ? live : visible(pos, live, tl->pos[u + i]);
                 any |= mask[i];
             }
-            if (!any && !t->rows) /* none of these rows sees any of these keys */
+            if (!any) /* none of these rows sees any of these keys */
                 continue;
             t->k->product(tl->q + (size_t)u * dim, (size_t)dim, b, dim, tl->kt, 16,
                           (size_t)dim * 16, 2, tl->s, 32, 0, 16);
-            if (y && t->rows)
-                write_rows(t, tl, u, b, mask, held, n, y + j);
-            else if (y)
+            if (y)
                 (t->max ? t->k->weights_max : t->k->weights_sum)(
                     tl->s, b, t->scale, mask, tl->m + u, tl->w + u, sum);
             else
                 t->k->softmax_page(tl->s, b, t->scale, mask, tl->m + u, tl->l + u, tl->w,
                                    0);
         }
-        if (y && !t->rows)
+        if (y)
             memcpy(y + j, sum, (size_t)held * sizeof *sum);
     }
 }
@@ -576,14 +560,14 @@ static void window_item(void *ctx, int a, void *scratch)
     const struct window *t = ctx;
     int h = a / t->group, dim = t->keys->dim;
     size_t n = t->keys->off[h + 1] - t->keys->off[h];
-    float *y = t->out + t->a_off[a] * (t->rows ? (size_t)t->nq : 1);
+    float *y = t->out + t->a_off[a];
     struct window_tiles tl;
     int most = (int)((KVA_CPU_SCRATCH / sizeof(float) - tile_floats(dim, 0)) /
                      ((size_t)dim + 3));
 
-    if (!t->rows && !t->max && window_means(t, a, scratch))
+    if (!t->max && window_means(t, a, scratch))
         return;
-    memset(y, 0, n * (t->rows ? (size_t)t->nq : 1) * sizeof *y);
+    memset(y, 0, n * sizeof *y);
     tl.kt = scratch;
     tl.s = tl.kt + (size_t)32 * dim;
     tl.m = tl.s + 32 * UNITS;
@@ -604,9 +588,9 @@ static void window_item(void *ctx, int a, void *scratch)
         window_pass(t, &tl, h, units, NULL);
         for (int u = 0; u < units; u++)
             tl.w[u] = tl.l[u] == 0.0f ? 0.0f : (t->by ? t->by[i0 + u] : 1.0f) / tl.l[u];
-        window_pass(t, &tl, h, units, t->rows ? y + (size_t)i0 * n : y);
+        window_pass(t, &tl, h, units, y);
     }
-    for (size_t j = 0; !t->rows && !t->max && j < n; j++)
+    for (size_t j = 0; !t->max && j < n; j++)
         y[j] = y[j] / (float)t->nq;
 }
 
@@ -634,22 +618,6 @@ void kva_cpu_window_mean(struct kva_ops *ops, const float *q, const int32_t *q_p
                                      .scale = scale,
                                      .out = m,
                                      .a_off = a_off});
-}
-
-void kva_cpu_window_rows(struct kva_ops *ops, const float *q, const int32_t *q_pos,
-                         int nq, int heads, const struct kva_rows *k,
-                         const int32_t *k_pos, float scale, float *w, const size_t *a_off)
-{
-    window_run(ops, &(struct window){.q = q,
-                                     .q_pos = q_pos,
-                                     .nq = nq,
-                                     .heads = heads,
-                                     .keys = k,
-                                     .k_pos = k_pos,
-                                     .scale = scale,
-                                     .out = w,
-                                     .a_off = a_off,
-                                     .rows = true});
 }
 
 void kva_cpu_window_max(struct kva_ops *ops, const float *q, const int32_t *q_pos, int nq,

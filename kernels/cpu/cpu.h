@@ -149,10 +149,6 @@ void kva_cpu_window_mean(struct kva_ops *ops, const float *q, const int32_t *q_p
                          int nq, int heads, const struct kva_rows *k,
                          const int32_t *k_pos, float scale, float *m,
                          const size_t *a_off);
-void kva_cpu_window_rows(struct kva_ops *ops, const float *q, const int32_t *q_pos,
-                         int nq, int heads, const struct kva_rows *k,
-                         const int32_t *k_pos, float scale, float *w,
-                         const size_t *a_off);
 void kva_cpu_window_max(struct kva_ops *ops, const float *q, const int32_t *q_pos, int nq,
                         int heads, const struct kva_rows *k, const int32_t *k_pos,
                         float scale, const float *by, float *m, const size_t *a_off);

@@ -265,7 +265,6 @@ void kva_cpu_f32_table(struct kva_ops *ops)
     ops->row_distance = row_distance;
     ops->row_cosine = row_cosine;
     ops->window_mean = kva_cpu_window_mean;
-    ops->window_rows = kva_cpu_window_rows;
     ops->window_max = kva_cpu_window_max;
     ops->row_moments = kva_cpu_row_moments;
     ops->attend_rows = kva_cpu_attend_rows;

@@ -407,7 +407,6 @@ struct window {
     double scale;
     float *out;
     const size_t *a_off;
-    bool rows;       /* every row apart, no mean */
     bool max;        /* the largest, no mean */
     const float *by; /* of `max`: factor of each row; NULL: 1 */
 };
@@ -455,11 +454,8 @@ static void window_item(void *ctx, int a, void *scratch)
                 all = fmax(all, w * (t->by ? (double)t->by[i] : 1));
             else
                 all += w;
-            if (t->rows)
-                t->out[t->a_off[a] * (size_t)t->nq + (size_t)i * n + j] = (float)w;
         }
-        if (!t->rows)
-            t->out[t->a_off[a] + j] = (float)(t->max ? all : all / t->nq);
+        t->out[t->a_off[a] + j] = (float)(t->max ? all : all / t->nq);
     }
 }
 
@@ -467,18 +463,8 @@ static void window_mean(struct kva_ops *ops, const float *q, const int32_t *q_po
                         int heads, const struct kva_rows *k, const int32_t *k_pos,
                         float scale, float *m, const size_t *a_off)
 {
-    struct window t = {q, q_pos, nq,    heads, k,   k_pos, (double)scale,
-                       m, a_off, false, false, NULL};
-
-    kva_cpu_pool_run(&cpu_of(ops)->pool, heads, false, window_item, &t);
-}
-
-static void window_rows(struct kva_ops *ops, const float *q, const int32_t *q_pos, int nq,
-                        int heads, const struct kva_rows *k, const int32_t *k_pos,
-                        float scale, float *w, const size_t *a_off)
-{
-    struct window t = {q, q_pos, nq,   heads, k,   k_pos, (double)scale,
-                       w, a_off, true, false, NULL};
+    struct window t = {q, q_pos, nq,    heads, k, k_pos, (double)scale,
+                       m, a_off, false, NULL};
 
     kva_cpu_pool_run(&cpu_of(ops)->pool, heads, false, window_item, &t);
 }
@@ -487,8 +473,7 @@ static void window_max(struct kva_ops *ops, const float *q, const int32_t *q_pos
                        int heads, const struct kva_rows *k, const int32_t *k_pos,
                        float scale, const float *by, float *m, const size_t *a_off)
 {
-    struct window t = {q, q_pos, nq,    heads, k, k_pos, (double)scale,
-                       m, a_off, false, true,  by};
+    struct window t = {q, q_pos, nq, heads, k, k_pos, (double)scale, m, a_off, true, by};
 
     kva_cpu_pool_run(&cpu_of(ops)->pool, heads, false, window_item, &t);
 }
@@ -561,7 +546,6 @@ void kva_cpu_ref_table(struct kva_ops *ops)
     ops->row_distance = row_distance;
     ops->row_cosine = row_cosine;
     ops->window_mean = window_mean;
-    ops->window_rows = window_rows;
     ops->window_max = window_max;
     ops->row_moments = kva_cpu_row_moments;
     ops->attend_rows = attend_rows;
