@@ -560,18 +560,29 @@ bool kva_kvstore_slot_order(const struct kva_kvstore *s, int layer, int head,
 void kva_kvstore_gather(const struct kva_kvstore *s, int layer, int head, float *k,
                         float *v)
 {
-    int c = layer * s->shape.kv_heads + head, n = s->len[c], live = s->n_live[c];
+    kva_kvstore_gather_some(s, layer, head, 0, kva_kvstore_live(s, layer, head), k, v);
+}
+
+void kva_kvstore_gather_some(const struct kva_kvstore *s, int layer, int head, int first,
+                             int n, float *k, float *v)
+{
+    int c = layer * s->shape.kv_heads + head, skip = first, j = 0;
     const int32_t *table = s->table + (size_t)c * (size_t)s->table_cap;
     const uint64_t *keys = s->sorted[c] ? NULL : kva_kvstore_rank_keys(s, c);
     size_t dk = (size_t)s->shape.dim_k, dv = (size_t)s->shape.dim_v;
     int32_t slot[SLOTS];
 
-    if (!keys && live == n) {
-        s->mem->read(s->pages, table, NULL, 0, n, k, v);
+    if (!keys && s->n_live[c] == s->len[c]) {
+        s->mem->read(s->pages, table, NULL, first, n, k, v);
         return;
     }
-    for (int done = 0, j = 0, m; done < live; done += m) {
-        for (m = 0; m < SLOTS && done + m < live; j++)
+    if (keys)
+        j = first;
+    else
+        for (; skip > 0; j++)
+            skip -= is_live(s, c, j);
+    for (int done = 0, m; done < n; done += m) {
+        for (m = 0; m < SLOTS && done + m < n; j++)
             if (keys)
                 slot[m++] = (int32_t)(uint32_t)keys[j];
             else if (is_live(s, c, j))

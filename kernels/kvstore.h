@@ -169,6 +169,9 @@ bool kva_kvstore_slot_order(const struct kva_kvstore *store, int layer, int head
 /* Live entries as contiguous f32 rows in rank order; k or v may be NULL. */
 void kva_kvstore_gather(const struct kva_kvstore *store, int layer, int head, float *k,
                         float *v);
+/* The same of ranks first .. first + n - 1. */
+void kva_kvstore_gather_some(const struct kva_kvstore *store, int layer, int head,
+                             int first, int n, float *k, float *v);
 /* FNV-1a 64 over (layer, head, live positions ascending), each a little-endian int32. */
 uint64_t kva_kvstore_kept_fnv(const struct kva_kvstore *store);
 /* Internal consistency (tests, audits): KVA_ECONFLICT names the first contradiction. */

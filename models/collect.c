@@ -182,30 +182,33 @@ static enum kva_status layer_keys(const struct kva_collector *c,
     *which = kva_arena_alloc(arena, (size_t)a->kv_heads, sizeof **which);
     for (int h = 0; h < a->kv_heads; h++)
         all += (size_t)kva_kvstore_live(store, layer, h);
-    *rows = (struct kva_rows){.off = off, .heads = a->kv_heads, .dim = a->head_dim};
-    rows->data = kva_arena_alloc(arena, all * (size_t)a->head_dim, sizeof *rows->data);
     *pos = kva_arena_alloc(arena, all, sizeof **pos);
-    if (!off || !*which || !rows->data || !*pos)
-        return KVA_FAIL(err, KVA_ENOMEM, "keys of %zu entries", all);
+    if (!off || !*which || !*pos)
+        goto nomem;
     for (int h = 0; h < a->kv_heads; h++) {
         int n = kva_kvstore_live(store, layer, h), first = 0, last = n;
-        float *at = rows->data + used * (size_t)a->head_dim;
         int32_t *p = *pos + used;
 
         kva_kvstore_positions(store, layer, h, p);
-        kva_kvstore_gather(store, layer, h, at, NULL);
         while (first < n && p[first] < lo)
             first++;
         while (last > first && p[last - 1] >= hi)
             last--;
         memmove(p, p + first, (size_t)(last - first) * sizeof *p);
-        memmove(at, at + (size_t)first * (size_t)a->head_dim,
-                (size_t)(last - first) * (size_t)a->head_dim * sizeof *at);
         (*which)[h] = first;
         used += (size_t)(last - first);
         off[h + 1] = used;
     }
+    *rows = (struct kva_rows){.off = off, .heads = a->kv_heads, .dim = a->head_dim};
+    rows->data = kva_arena_alloc(arena, used * (size_t)a->head_dim, sizeof *rows->data);
+    if (!rows->data)
+        goto nomem;
+    for (int h = 0; h < a->kv_heads; h++)
+        kva_kvstore_gather_some(store, layer, h, (*which)[h], (int)(off[h + 1] - off[h]),
+                                rows->data + off[h] * (size_t)a->head_dim, NULL);
     return KVA_OK;
+nomem:
+    return KVA_FAIL(err, KVA_ENOMEM, "keys of %zu entries", all);
 }
 
 /* Puts `extra` zero rows behind the rows of every KV head. */

@@ -40,6 +40,8 @@ static struct kva_report *audited(struct world *w, const char *view)
     rows[n - 1].lo = -0.75;
     rows[n - 1].hi = -0.25;
     rows[n++] = claim(1, "physical", "score.storage", "-", NULL, 0, NULL);
+    rows[n++] = claim(1, "physical", "fell_back", "-", NULL, 0.5, "n = 4");
+    rows[n++] = claim(1, "physical", "stage1", "-", NULL, 0.945, "n = 4");
     w->d.claims = rows;
     w->d.n_claims = n;
     return built(w, view);
@@ -82,6 +84,24 @@ static void reasons_are_told_once_and_open_questions_always(void **state)
     free(w);
 }
 
+static void what_decisions_said_is_a_note(void **state)
+{
+    struct world *w = world_new(1, 4);
+    struct kva_report *r = audited(w, "audit");
+    const struct kva_tab *t = tab(r, "audit");
+    int fell = 0, stage = 0;
+
+    (void)state;
+    for (int i = 0; i < t->n_note; i++) {
+        fell += strstr(t->note[i], "fell back to uniform shares in 50 % of") != NULL;
+        stage += strstr(t->note[i], "more than half of the attention in 94.5 %") != NULL;
+    }
+    assert_int_equal(fell, 1);
+    assert_int_equal(stage, 1);
+    kva_report_free(r);
+    free(w);
+}
+
 static void nats_are_not_multiplied_by_a_hundred(void **state)
 {
     struct world *w = world_new(1, 4);
@@ -116,6 +136,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_implementation_is_a_row_of_verdicts),
         cmocka_unit_test(reasons_are_told_once_and_open_questions_always),
+        cmocka_unit_test(what_decisions_said_is_a_note),
         cmocka_unit_test(nats_are_not_multiplied_by_a_hundred),
         cmocka_unit_test(without_an_audit_there_is_no_table),
     };
