@@ -22,7 +22,8 @@ def check(v, s, root, at):
     if "$ref" in s:
         return check(v, root["$defs"][s["$ref"].split("/")[-1]], root, at)
     unknown = set(s) - {"type", "properties", "required", "additionalProperties", "items", "enum", "const", "pattern",
-                        "minItems", "minimum", "exclusiveMinimum", "exclusiveMaximum", "$schema", "$id", "title", "$defs"}
+                        "minItems", "minimum", "exclusiveMinimum", "exclusiveMaximum", "$schema", "$id", "title",
+                        "description", "$defs"}
     if unknown:
         yield f"{at}: the schema says {sorted(unknown)}, which is not read here"
     if "const" in s and v != s["const"] or "enum" in s and v not in s["enum"]:
