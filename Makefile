@@ -47,7 +47,7 @@ lib = $(B)/lib$(1).a
 # link order follows the include direction: users first
 LIBS := $(foreach m,runner reports db tasks models metrics methods kernels kva,$(call lib,$(m)))
 
-.PHONY: all test golden bench lint format check install coverage dist clean help deps fuzz \
+.PHONY: all cuda test golden bench lint format check install coverage dist clean help deps fuzz \
   quickstart fetch smoke simulate cuda-report
 all: $(O)/kvaudit
 
@@ -73,6 +73,51 @@ $(B)/%.o: %.c
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(ISA) $(DEFS) -MMD -MP -c -o $@ $<
+
+# ---- the device backend: C against the runtime's headers, .cu by nvcc; `make cuda` links it beside
+# the objects of the program, which finds it there (kernels/cpu/ops.c) ----
+CUDA ?= /usr/local/cuda
+NVCC ?= $(firstword $(wildcard $(CUDA)/bin/nvcc) nvcc)
+NVFLAGS := -std=c++17 -O3 -I. -gencode arch=compute_80,code=sm_80 \
+  -gencode arch=compute_90,code=[sm_90,compute_90] -Xptxas -v,-warn-lmem-usage,-warn-spills \
+  --Werror all-warnings
+cuda_c := $(wildcard kernels/cuda/*.c)
+cuda_cu := $(wildcard kernels/cuda/*.cu)
+CUDA_OBJ := $(patsubst %.c,$(B)/%.o,$(cuda_c)) $(patsubst %.cu,$(B)/%.cu.o,$(cuda_cu))
+$(B)/kernels/cuda/%_cuda.o: ISA := -isystem $(CUDA)/include
+# what the compiler says of every kernel (registers, stack, spills) stays beside the object
+$(B)/%.cu.o: %.cu
+	$(call say,NVCC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(NVCC) $(NVFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ -c -o $@ $< >$(@:.o=.ptxas) 2>&1 || \
+	  { cat $(@:.o=.ptxas); rm -f $@; exit 1; }
+cuda: $(O)/cuda/kvaudit
+$(O)/cuda/kvaudit: $(B)/runner/main.o $(LIBS) $(CUDA_OBJ)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(CUDA_OBJ) $(LIBS) $(PKG_LIBS) -L$(CUDA)/lib64 \
+	  -Wl,-rpath,$(CUDA)/lib64 -lcudart_static -lcublasLt -lstdc++ -ldl -lrt
+
+# ---- the same sources for the emulator (tests/simt), without CUDA; *_cuda.* have stand-ins there ----
+SIMT_FLAGS := -DKVA_HOST_SIMT
+SIMT_OPT ?= -O1 -g
+SIMT_CXX := g++ -std=c++17 $(SIMT_OPT) -ffp-contract=off -Wall -Wextra -Wno-unknown-pragmas -Werror \
+  -Wno-unused-function -mfma -mf16c $(SANFLAGS) -I.
+SIMT_OBJ := $(patsubst %.c,$(B)/simt/%.o,$(filter-out %_cuda.c,$(cuda_c))) \
+  $(patsubst %.cu,$(B)/simt/%.cu.o,$(filter-out %_cuda.cu,$(cuda_cu))) \
+  $(patsubst %.cpp,$(B)/simt/%.o,$(filter-out tests/simt/test_%,$(wildcard tests/simt/*.cpp)))
+$(B)/simt/%.o: %.c
+	$(call say,SIMT,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(SIMT_FLAGS) -MMD -MP -c -o $@ $<
+$(B)/simt/%.cu.o: %.cu
+	$(call say,SIMT,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(SIMT_CXX) $(SIMT_FLAGS) -MMD -MP -x c++ -c -o $@ $<
+$(B)/simt/%.o: %.cpp
+	$(call say,SIMT,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(SIMT_CXX) $(SIMT_FLAGS) -MMD -MP -c -o $@ $<
 
 # generated data: configs/data/* as C arrays is done by the assembler (.incbin), see tasks/data.c
 $(B)/tasks/data.o: $(wildcard configs/data/*)
@@ -129,8 +174,15 @@ $(B)/tests/cheats/%: tests/cheats/%.c $(CHEATS) $(LIBS)
 	$(Q)$(CC) $(CFLAGS) -DKVA_TEST_CHEATS -Wno-missing-prototypes $(LDFLAGS) -o $@ $< \
 	  $(CHEATS) $(LIBS) $(PKG_LIBS) -lcmocka
 
+# emulated kernels: tests/simt/test_*.cpp with all of the backend and the program's libraries
+SIMT_TESTS := $(patsubst %.cpp,$(B)/%,$(wildcard tests/simt/test_*.cpp))
+$(B)/tests/simt/%: tests/simt/%.cpp $(SIMT_OBJ) $(LIBS) $(wildcard tests/simt/*.h kernels/cuda/*.h)
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(SIMT_CXX) $(SIMT_FLAGS) -o $@ $< $(SIMT_OBJ) $(LIBS) $(PKG_LIBS)
+
 T ?= default
-test: $(O)/kvaudit $(TEST_BINS) $(B)/tests/device/synthetic
+test: $(O)/kvaudit $(TEST_BINS) $(SIMT_TESTS) $(B)/tests/device/synthetic
 	$(Q)B=$(B) KVAUDIT=$(B)/kvaudit tests/run.sh $(T)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
@@ -221,6 +273,7 @@ help:
 	@echo "make               the program, build/kvaudit"
 	@echo "make quickstart    packages, build, model file, a real leaderboard (minutes)"
 	@echo "make deps          install what is missing with the system's package manager"
+	@echo "make cuda          build/cuda/kvaudit: the program with the CUDA backend (nvcc; CUDA=DIR)"
 	@echo "make test          all tests; T=fast, T=slow, T=all or a path pattern; SAN=address,undefined"
 	@echo "make golden        rewrite expected files; review the diff like code"
 	@echo "make bench         speed and memory table; PEERS=1 measures the peers beside it"

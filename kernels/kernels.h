@@ -125,7 +125,7 @@ struct kva_page_ops; /* pages.h: the memory behind a store */
 
 struct kva_ops {
     const char *backend;  /* "cpu", "cuda" */
-    const char *numerics; /* "ref", "f32" */
+    const char *numerics; /* "ref", "f32"; on a device "f32", "bf16" */
     const char *isa; /* "scalar", "avx2", "avx512": what runs, never what comes out */
     int threads;
     void *impl; /* the backend's own state */
@@ -138,7 +138,9 @@ struct kva_ops {
     /* ---- memory. Arrays of floats that the functions below read or write come from
      * `alloc`; any other pointer is host memory, which a backend with its own memory
      * copies in and out during the call (and waits). Arrays of integers are host memory.
-     * Calls take effect in their order; `sync` returns when all have. */
+     * Calls take effect in their order; `sync` returns when all have, with the first
+     * failure of any since the table was opened: most functions cannot report one, and
+     * what they leave after it is not to be used. */
     void *(*alloc)(struct kva_ops *, size_t bytes, enum kva_mem); /* NULL: no memory */
     void (*release)(struct kva_ops *, void *p, enum kva_mem);     /* NULL allowed */
     /* from and to any memory; a host destination is complete on return */
@@ -149,7 +151,7 @@ struct kva_ops {
                      int m, float *y);
     void (*rows_put)(struct kva_ops *, const float *x, size_t width, const int32_t *row,
                      int m, float *y);
-    void (*sync)(struct kva_ops *);
+    enum kva_status (*sync)(struct kva_ops *, struct kva_error *err);
     /* The pointer under which the functions below best read n floats that will neither
      * change nor move until the table closes (norm weights). On the CPU x itself. */
     const float *(*constant)(struct kva_ops *, const float *x, size_t n);
@@ -227,11 +229,17 @@ struct kva_ops {
     void (*row_moments)(struct kva_ops *, const float *x, int stride, int rows, int heads,
                         int dim, double *sum, double *square);
     void (*attend_rows)(struct kva_ops *, const struct kva_attend_rows *);
+
+    void (*close)(struct kva_ops *); /* by kva_ops_close */
 };
 
 /* backend "cpu"; numerics "ref" or "f32"; threads >= 1 (capped at 64). KVAUDIT_CPU =
  * scalar|avx2|avx512 overrides the instruction set (KVA_EINVALID when the machine lacks
- * it). Threads are started at the first product, so that a process may fork before. */
+ * it). Threads are started at the first product, so that a process may fork before.
+ *
+ * backend "cuda", in programs that carry it (`make cuda`); numerics "f32" or "bf16", one
+ * thread. KVA_EUNSUPPORTED without a device. A process that has opened it must not fork.
+ */
 enum kva_status kva_ops_open(const char *backend, const char *numerics, int threads,
                              struct kva_ops **ops, struct kva_error *err);
 void kva_ops_close(struct kva_ops *ops);

@@ -86,7 +86,8 @@ enum kva_status kva_kvstore_new(struct kva_ops *ops, const struct kva_kvshape *s
     s->chunk_bytes = chunk_for(bytes, s->mem->granule(ops));
     s->reserved_bytes = round_up(bytes, s->chunk_bytes);
     s->pos_bytes = round_up(page_cap * P * sizeof *s->pos, kva_mem_granule());
-    KVA_GO(s->mem->create(ops, shape, page_cap, s->reserved_bytes, &s->pages, err));
+    KVA_GO(s->mem->create(ops, shape, page_cap, s->reserved_bytes, s->chunk_bytes,
+                          &s->pages, err));
     s->pos = kva_mem_reserve(s->pos_bytes);
     s->free_ids = kva_calloc(page_cap, sizeof *s->free_ids);
     s->len = kva_calloc((size_t)s->heads, sizeof *s->len);
@@ -159,6 +160,7 @@ static enum kva_status resize_tables(struct kva_kvstore *s, size_t cap, bool key
     s->table = table;
     s->keys = new_keys;
     s->table_cap = (int)cap;
+    s->tables++;
     return KVA_OK;
 }
 
@@ -200,6 +202,7 @@ void kva_kvstore_take_pages(struct kva_kvstore *s, int c, int entries)
         int32_t id = s->n_free ? s->free_ids[--s->n_free] : (int32_t)s->top++;
 
         row[have] = id;
+        s->tables++;
         memset(s->pos + (size_t)id * P, 0xff, P * sizeof *s->pos);
         if (s->live)
             s->live[id] = 0;
@@ -217,6 +220,7 @@ void kva_kvstore_truncate(struct kva_kvstore *s, int c, int n)
         int32_t id = row[--have];
 
         row[have] = -1;
+        s->tables++;
         poison(s, id, 0, P);
         s->free_ids[s->n_free++] = id;
     }
@@ -425,6 +429,7 @@ enum kva_status kva_kvstore_trim(struct kva_kvstore *s, struct kva_error *err)
         if (s->table[i] >= 0 && (size_t)s->table[i] >= from) {
             src[moves] = s->table[i];
             dst[moves] = s->table[i] = s->free_ids[--s->n_free];
+            s->tables++;
             if (++moves == SLOTS) {
                 move_pages(s, src, dst, moves);
                 moves = 0;
@@ -458,6 +463,8 @@ void kva_kvstore_view(const struct kva_kvstore *s, int layer, struct kva_kv_view
     view->pos = s->pos;
     view->table = s->table + first * (size_t)s->table_cap;
     view->table_cap = s->table_cap;
+    view->layer = layer;
+    view->tables = s->tables;
     view->len = s->len + first;
     view->sorted = s->sorted + first;
     view->live = s->live;

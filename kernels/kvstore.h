@@ -58,7 +58,8 @@ struct kva_kv_view {
     const struct kva_pages *pages; /* the backend's (pages.h) */
     const int32_t *pos;            /* slot s of page i at pos[i * KVA_PAGE + s] */
     const int32_t *table;          /* [kv_heads][table_cap] page ids in slot order */
-    int table_cap;
+    int table_cap, layer;
+    uint64_t tables;    /* grows with every change of a table of the store */
     const int32_t *len; /* [kv_heads] entries held (masked ones included in mask mode) */
     const uint8_t *sorted; /* [kv_heads] 1 while pos ascends with the slot */
     const uint32_t *live;  /* mask mode: bit s of live[page] = readable; NULL: all are */

@@ -33,6 +33,7 @@ struct kva_kvstore {
 
     int32_t *table; /* [heads][table_cap] */
     int table_cap;
+    uint64_t tables;       /* changes of any table row since creation */
     int32_t *len, *n_live; /* [heads] */
     uint8_t *sorted;
 

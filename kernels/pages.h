@@ -19,6 +19,7 @@ struct kva_pages {
     struct kva_kvshape shape;
     size_t k_bytes, v_bytes, page_bytes, page_cap, reserved_bytes;
     uint8_t *base; /* of page 0; the host may touch it only when ops->host */
+    bool resident; /* decommit really gives memory back */
 };
 
 /* The next `tokens` entries of `heads` KV heads: row t of head h at k + t*k_stride +
@@ -43,11 +44,12 @@ struct kva_page_move {
 
 struct kva_page_ops {
     size_t (*granule)(struct kva_ops *); /* commits are multiples of it */
-    /* Reserves for page_cap pages, commits nothing. reserved_bytes is a multiple of the
-     * granule. */
+    /* Reserves for page_cap pages, commits nothing. reserved_bytes and whatever is
+     * committed and given back are multiples of chunk_bytes, and that one of the granule.
+     */
     enum kva_status (*create)(struct kva_ops *, const struct kva_kvshape *,
-                              size_t page_cap, size_t reserved_bytes, struct kva_pages **,
-                              struct kva_error *err);
+                              size_t page_cap, size_t reserved_bytes, size_t chunk_bytes,
+                              struct kva_pages **, struct kva_error *err);
     void (*destroy)(struct kva_pages *); /* NULL allowed */
     enum kva_status (*commit)(struct kva_pages *, size_t from, size_t bytes,
                               struct kva_error *err);

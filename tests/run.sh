@@ -32,7 +32,7 @@ report() { # path passed failed skipped seconds
 }
 
 run_program() { # source log
-  local bin=$B/${1%.c} start=${EPOCHREALTIME/[.,]/} rc p f s
+  local bin=$B/${1%.c*} start=${EPOCHREALTIME/[.,]/} rc p f s
   if [ ! -x "$bin" ]; then
     echo "FAIL $1: not built"
     echo "0 1 0" >"$2.count"
@@ -71,7 +71,7 @@ seconds() { awk -v a="$1" -v b="${EPOCHREALTIME/[.,]/}" 'BEGIN {printf "%.1f", (
 
 run_one() { # path
   local log=$dir/${1//\//_} out
-  case $1 in *.c) out=$(run_program "$1" "$log") ;; *) out=$(run_script "$1" "$log") ;; esac
+  case $1 in *.c | *.cpp) out=$(run_program "$1" "$log") ;; *) out=$(run_script "$1" "$log") ;; esac
   flock "$dir" printf '%s\n' "$out"
 }
 export -f run_one run_program run_script report seconds
@@ -79,7 +79,7 @@ export -f run_one run_program run_script report seconds
 list() {
   local t
   # the long ones first, so that none of them ends alone
-  for t in tests/cli/proof_*.sh tests/cli/real_*.sh tests/*/test_*.c tests/cli/*.sh; do
+  for t in tests/cli/proof_*.sh tests/cli/real_*.sh tests/*/test_*.c tests/*/test_*.cpp tests/cli/*.sh; do
     [ -e "$t" ] && matches "$t" && echo "$t"
   done | awk '!seen[$0]++'
 }

@@ -43,9 +43,11 @@ static void cpu_rows_put(struct kva_ops *ops, const float *x, size_t width,
         memcpy(y + (size_t)row[j] * width, x + (size_t)j * width, width * sizeof *y);
 }
 
-static void cpu_sync(struct kva_ops *ops)
+static enum kva_status cpu_sync(struct kva_ops *ops, struct kva_error *err)
 {
     (void)ops;
+    (void)err;
+    return KVA_OK;
 }
 
 static const float *cpu_constant(struct kva_ops *ops, const float *x, size_t n)

@@ -144,6 +144,18 @@ out:
     return rc;
 }
 
+/* Of kernels/cuda, where the program was linked with it. */
+extern enum kva_status kva_cuda_open(const char *numerics, struct kva_ops **ops,
+                                     struct kva_error *err) __attribute__((weak));
+
+static void cpu_close(struct kva_ops *ops)
+{
+    struct kva_cpu *cpu = ops->impl;
+
+    kva_cpu_pool_release(&cpu->pool);
+    free(cpu);
+}
+
 enum kva_status kva_ops_open(const char *backend, const char *numerics, int threads,
                              struct kva_ops **ops, struct kva_error *err)
 {
@@ -153,8 +165,14 @@ enum kva_status kva_ops_open(const char *backend, const char *numerics, int thre
     enum kva_status rc;
 
     *ops = NULL;
+    if (strcmp(backend, "cuda") == 0) {
+        if (kva_cuda_open)
+            return kva_cuda_open(numerics, ops, err);
+        return KVA_FAIL(err, KVA_EUNSUPPORTED,
+                        "this program has no CUDA backend: make cuda");
+    }
     if (strcmp(backend, "cpu") != 0)
-        return KVA_FAIL(err, KVA_EINVALID, "backend %s: expected cpu", backend);
+        return KVA_FAIL(err, KVA_EINVALID, "backend %s: expected cpu or cuda", backend);
     if (!ref && strcmp(numerics, "f32") != 0)
         return KVA_FAIL(err, KVA_EINVALID, "numerics %s: expected ref or f32", numerics);
     if (threads < 1)
@@ -169,6 +187,7 @@ enum kva_status kva_ops_open(const char *backend, const char *numerics, int thre
     cpu->ops.isa = k->name;
     cpu->ops.threads = threads < KVA_CPU_THREADS ? threads : KVA_CPU_THREADS;
     cpu->ops.impl = cpu;
+    cpu->ops.close = cpu_close;
     cpu->ops.weight_new = weight_new;
     cpu->ops.weight_free = weight_free;
     cpu->ops.weight_bytes = weight_bytes;
@@ -188,10 +207,6 @@ enum kva_status kva_ops_open(const char *backend, const char *numerics, int thre
 
 void kva_ops_close(struct kva_ops *ops)
 {
-    struct kva_cpu *cpu = ops ? ops->impl : NULL;
-
-    if (!cpu)
-        return;
-    kva_cpu_pool_release(&cpu->pool);
-    free(cpu);
+    if (ops)
+        ops->close(ops);
 }

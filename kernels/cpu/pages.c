@@ -19,7 +19,7 @@ static size_t granule(struct kva_ops *ops)
 }
 
 static enum kva_status create(struct kva_ops *ops, const struct kva_kvshape *shape,
-                              size_t page_cap, size_t reserved_bytes,
+                              size_t page_cap, size_t reserved_bytes, size_t chunk_bytes,
                               struct kva_pages **pages, struct kva_error *err)
 {
     size_t element = shape->type == KVA_F16 ? 2 : 4;
@@ -27,7 +27,9 @@ static enum kva_status create(struct kva_ops *ops, const struct kva_kvshape *sha
 
     if (p == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "pages of a KV store");
+    (void)chunk_bytes;
     p->ops = ops;
+    p->resident = true;
     p->shape = *shape;
     p->k_bytes = (size_t)shape->dim_k * element;
     p->v_bytes = (size_t)shape->dim_v * element;

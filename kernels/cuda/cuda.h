@@ -92,18 +92,20 @@ extern const struct kva_page_ops kva_cuda_pages; /* store.c */
 void kva_cuda_moves_free(struct kva_cuda *cu);
 
 /* Each fills its part of the table. */
-void kva_cuda_memory_table(struct kva_ops *ops);   /* cuda.c */
-void kva_cuda_products_table(struct kva_ops *ops); /* cuda_products.c: weights, matmul,
-                                                      embed */
-void kva_cuda_rows_table(struct kva_ops *ops);     /* cuda_rows.c: norms, rope, silu, add,
-                                                      logits_stats */
-void kva_cuda_attend_table(struct kva_ops *ops);   /* cuda_attend.c */
-void kva_cuda_scores_table(struct kva_ops *ops);   /* cuda_scores.c: the scorers */
+void kva_cuda_memory_table(struct kva_ops *ops); /* cuda.c */
+/* cuda_products.c: weights, matmul, embed */
+void kva_cuda_products_table(struct kva_ops *ops) __attribute__((weak));
+/* cuda_rows.c: norms, rope, silu, add, logits_stats */
+void kva_cuda_rows_table(struct kva_ops *ops) __attribute__((weak));
+/* cuda_attend.c */
+void kva_cuda_attend_table(struct kva_ops *ops) __attribute__((weak));
+/* cuda_scores.c: the scorers */
+void kva_cuda_scores_table(struct kva_ops *ops) __attribute__((weak));
 /* Which algorithms the library of large products chose so far, a line each: for the
  * header of a run. */
 const char *kva_cuda_products_text(const struct kva_ops *ops);
 /* What they hold in cu beyond its memory, for kva_ops_close. */
-void kva_cuda_products_close(struct kva_cuda *cu);
+void kva_cuda_products_close(struct kva_cuda *cu) __attribute__((weak));
 
 #ifdef __cplusplus
 }

@@ -52,18 +52,20 @@ void kva_rt_fill(struct kva_rt *rt, void *to, int byte, size_t bytes);
  */
 struct kva_rt_range {
     uint8_t *base;
-    size_t bytes, granule;
+    size_t bytes, chunk, committed;
     bool resident;
-    struct kva_rt_chunk *chunk; /* the handles of what is committed */
-    size_t n_chunks, cap_chunks;
+    unsigned long long
+        *handle; /* [bytes / chunk] the driver's, of the committed chunks */
 };
 size_t kva_rt_granule(struct kva_rt *rt);
-enum kva_status kva_rt_reserve(struct kva_rt *rt, size_t bytes, struct kva_rt_range *r,
-                               struct kva_error *err);
-/* [from, from + bytes), multiples of the granule; from = the end of what is committed. */
+/* Commits and decommits will be multiples of `chunk`, itself one of the granule; each
+ * chunk is one object of the driver. */
+enum kva_status kva_rt_reserve(struct kva_rt *rt, size_t bytes, size_t chunk,
+                               struct kva_rt_range *r, struct kva_error *err);
+/* [from, from + bytes); from = the end of what is committed. */
 enum kva_status kva_rt_commit(struct kva_rt *rt, struct kva_rt_range *r, size_t from,
                               size_t bytes, struct kva_error *err);
-/* The end of what is committed, from the start of one or several commits on. Waits. */
+/* The end of what is committed. Waits. */
 void kva_rt_decommit(struct kva_rt *rt, struct kva_rt_range *r, size_t from,
                      size_t bytes);
 void kva_rt_release(struct kva_rt *rt, struct kva_rt_range *r); /* waits */

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* rt_cuda.c - rt.h by the CUDA runtime; ranges by the driver's virtual memory calls.
+ *
+ * The driver is asked for through cudaGetDriverEntryPointByVersion, so nothing links
+ * libcuda and the program starts without a driver. Uploads are copied into a ring of
+ * pinned memory first, which the device reads on its own: a piece of the ring is used
+ * again when the event behind its last copy has passed. */
+#include "kernels/cuda/rt.h"
+
+#include <cudaTypedefs.h>
+#include <cuda_runtime_api.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECES = 8 };
+static const size_t PIECE_BYTES = (size_t)2 << 20;
+
+struct driver { /* NULL: the driver lacks it */
+    PFN_cuMemGetAllocationGranularity_v10020 granularity;
+    PFN_cuMemAddressReserve_v10020 reserve;
+    PFN_cuMemAddressFree_v10020 unreserve;
+    PFN_cuMemCreate_v10020 create;
+    PFN_cuMemRelease_v10020 release;
+    PFN_cuMemMap_v10020 map;
+    PFN_cuMemUnmap_v10020 unmap;
+    PFN_cuMemSetAccess_v10020 access;
+};
+
+struct kva_rt {
+    struct kva_rt_info info;
+    cudaStream_t stream;
+    struct driver driver;
+    CUmemAllocationProp prop; /* of chunks */
+    size_t granule;           /* 0: no virtual memory calls */
+    uint8_t *ring;            /* pinned, PIECES pieces */
+    cudaEvent_t passed[PIECES];
+    bool marked[PIECES];
+    int piece;
+    size_t used; /* of the piece */
+    struct kva_error fault;
+    bool failed;
+};
+
+struct kva_rt_event {
+    cudaEvent_t e;
+};
+struct kva_rt_graph {
+    cudaGraphExec_t exec;
+};
+
+/* Keeps the first failure; true while there is none. */
+static bool fine(struct kva_rt *rt, cudaError_t rc, const char *what)
+{
+    if (rc != cudaSuccess && !rt->failed) {
+        rt->failed = true;
+        (void)KVA_FAIL(&rt->fault, rc == cudaErrorMemoryAllocation ? KVA_ENOMEM : KVA_EIO,
+                       "CUDA: %s: %s", what, cudaGetErrorString(rc));
+    }
+    return !rt->failed;
+}
+
+/* ---- opening ---- */
+
+static void find(const char *name, void *fn)
+{
+    enum cudaDriverEntryPointQueryResult got;
+    void *p = NULL;
+
+    if (cudaGetDriverEntryPointByVersion(name, &p, 10020, cudaEnableDefault, &got) !=
+            cudaSuccess ||
+        got != cudaDriverEntryPointSuccess)
+        p = NULL;
+    memcpy(fn, &p, sizeof p);
+}
+
+static void find_driver(struct kva_rt *rt, int device)
+{
+    struct driver *d = &rt->driver;
+
+    find("cuMemGetAllocationGranularity", &d->granularity);
+    find("cuMemAddressReserve", &d->reserve);
+    find("cuMemAddressFree", &d->unreserve);
+    find("cuMemCreate", &d->create);
+    find("cuMemRelease", &d->release);
+    find("cuMemMap", &d->map);
+    find("cuMemUnmap", &d->unmap);
+    find("cuMemSetAccess", &d->access);
+    (void)cudaGetLastError();
+    rt->prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    rt->prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    rt->prop.location.id = device;
+    if (!d->granularity || !d->reserve || !d->unreserve || !d->create || !d->release ||
+        !d->map || !d->unmap || !d->access ||
+        d->granularity(&rt->granule, &rt->prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) !=
+            CUDA_SUCCESS)
+        rt->granule = 0;
+}
+
+static cudaError_t describe(struct kva_rt *rt, int device)
+{
+    struct cudaDeviceProp prop;
+    cudaError_t rc = cudaGetDeviceProperties(&prop, device);
+
+    if (rc != cudaSuccess)
+        return rc;
+    memcpy(rt->info.name, prop.name, sizeof rt->info.name - 1);
+    rt->info.name[sizeof rt->info.name - 1] = '\0';
+    rt->info.major = prop.major;
+    rt->info.minor = prop.minor;
+    rt->info.processors = prop.multiProcessorCount;
+    rt->info.total_bytes = prop.totalGlobalMem;
+    rt->info.l2_bytes = prop.l2CacheSize > 0 ? (size_t)prop.l2CacheSize : 0;
+    (void)cudaDriverGetVersion(&rt->info.driver);
+    (void)cudaRuntimeGetVersion(&rt->info.runtime);
+    return cudaSuccess;
+}
+
+enum kva_status kva_rt_open(struct kva_rt **out, struct kva_error *err)
+{
+    struct kva_rt *rt;
+    cudaError_t rc;
+    int n = 0;
+
+    *out = NULL;
+    rc = cudaGetDeviceCount(&n);
+    if (rc != cudaSuccess || n < 1)
+        return KVA_FAIL(err, KVA_EUNSUPPORTED, "no CUDA device: %s",
+                        rc != cudaSuccess ? cudaGetErrorString(rc) : "none is visible");
+    rt = kva_calloc(1, sizeof *rt);
+    if (rt == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "CUDA runtime");
+    if (fine(rt, cudaSetDevice(0), "choosing the device") &&
+        fine(rt, describe(rt, 0), "device properties") &&
+        fine(rt, cudaStreamCreateWithFlags(&rt->stream, cudaStreamNonBlocking), "stream"))
+        (void)fine(rt, cudaMallocHost((void **)&rt->ring, PIECES * PIECE_BYTES),
+                   "pinned memory");
+    for (int i = 0; i < PIECES && !rt->failed; i++)
+        (void)fine(rt, cudaEventCreateWithFlags(&rt->passed[i], cudaEventDisableTiming),
+                   "event");
+    if (rt->failed) {
+        (void)KVA_FAIL(err, rt->fault.code, "%s", rt->fault.text);
+        kva_rt_close(rt);
+        return err ? err->code : KVA_EIO;
+    }
+    if (rt->info.major < 8) {
+        (void)KVA_FAIL(err, KVA_EUNSUPPORTED,
+                       "no CUDA device: %s has compute capability %d.%d, 8.0 is needed",
+                       rt->info.name, rt->info.major, rt->info.minor);
+        kva_rt_close(rt);
+        return KVA_EUNSUPPORTED;
+    }
+    find_driver(rt, 0);
+    *out = rt;
+    return KVA_OK;
+}
+
+void kva_rt_close(struct kva_rt *rt)
+{
+    if (rt == NULL)
+        return;
+    if (rt->stream)
+        (void)cudaStreamSynchronize(rt->stream);
+    for (int i = 0; i < PIECES; i++)
+        if (rt->passed[i])
+            (void)cudaEventDestroy(rt->passed[i]);
+    if (rt->ring)
+        (void)cudaFreeHost(rt->ring);
+    if (rt->stream)
+        (void)cudaStreamDestroy(rt->stream);
+    free(rt);
+}
+
+void *kva_rt_stream(struct kva_rt *rt)
+{
+    return rt->stream;
+}
+
+const struct kva_rt_info *kva_rt_info(const struct kva_rt *rt)
+{
+    return &rt->info;
+}
+
+enum kva_status kva_rt_status(struct kva_rt *rt, struct kva_error *err)
+{
+    if (fine(rt, cudaPeekAtLastError(), "a launch"))
+        return KVA_OK;
+    return KVA_FAIL(err, rt->fault.code, "%s", rt->fault.text);
+}
+
+enum kva_status kva_rt_sync(struct kva_rt *rt, struct kva_error *err)
+{
+    if (!rt->failed)
+        (void)fine(rt, cudaStreamSynchronize(rt->stream), "a kernel or copy");
+    return kva_rt_status(rt, err);
+}
+
+void kva_rt_mem_info(struct kva_rt *rt, size_t *free_bytes, size_t *total_bytes)
+{
+    *free_bytes = *total_bytes = 0;
+    (void)fine(rt, cudaMemGetInfo(free_bytes, total_bytes), "memory of the device");
+}
+
+/* ---- memory and copies ---- */
+
+void *kva_rt_alloc(struct kva_rt *rt, size_t bytes, bool shared)
+{
+    void *p = NULL;
+    cudaError_t rc;
+
+    if (rt->failed)
+        return NULL;
+    rc = shared ? cudaMallocManaged(&p, bytes, cudaMemAttachGlobal)
+                : cudaMalloc(&p, bytes);
+    if (rc == cudaErrorMemoryAllocation) {
+        (void)cudaGetLastError(); /* the caller's business */
+        return NULL;
+    }
+    return fine(rt, rc, "allocating") ? p : NULL;
+}
+
+void kva_rt_free(struct kva_rt *rt, void *p)
+{
+    if (p != NULL)
+        (void)fine(rt, cudaFree(p), "freeing");
+}
+
+/* The next piece of the ring, once the device has read what it held. */
+static bool next_piece(struct kva_rt *rt)
+{
+    if (!fine(rt, cudaEventRecord(rt->passed[rt->piece], rt->stream), "event"))
+        return false;
+    rt->marked[rt->piece] = true;
+    rt->piece = (rt->piece + 1) % PIECES;
+    rt->used = 0;
+    return !rt->marked[rt->piece] ||
+           fine(rt, cudaEventSynchronize(rt->passed[rt->piece]), "a kernel or copy");
+}
+
+void kva_rt_upload(struct kva_rt *rt, void *to, const void *from, size_t bytes)
+{
+    const uint8_t *at = from;
+    uint8_t *out = to;
+
+    while (bytes > 0 && !rt->failed) {
+        size_t room = PIECE_BYTES - rt->used, n = bytes < room ? bytes : room;
+        uint8_t *via = rt->ring + (size_t)rt->piece * PIECE_BYTES + rt->used;
+
+        if (room == 0 || (n < bytes && n < PIECE_BYTES && bytes <= PIECE_BYTES)) {
+            if (!next_piece(rt))
+                return;
+            continue;
+        }
+        memcpy(via, at, n);
+        if (!fine(rt, cudaMemcpyAsync(out, via, n, cudaMemcpyHostToDevice, rt->stream),
+                  "copy to the device"))
+            return;
+        rt->used += (n + 63) / 64 * 64;
+        if (rt->used > PIECE_BYTES)
+            rt->used = PIECE_BYTES;
+        at += n;
+        out += n;
+        bytes -= n;
+    }
+}
+
+void kva_rt_download(struct kva_rt *rt, void *to, const void *from, size_t bytes)
+{
+    if (bytes == 0 || rt->failed)
+        return;
+    if (fine(rt, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, rt->stream),
+             "copy from the device"))
+        (void)fine(rt, cudaStreamSynchronize(rt->stream), "a kernel or copy");
+}
+
+void kva_rt_move(struct kva_rt *rt, void *to, const void *from, size_t bytes)
+{
+    if (bytes > 0 && !rt->failed)
+        (void)fine(rt,
+                   cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, rt->stream),
+                   "copy on the device");
+}
+
+void kva_rt_fill(struct kva_rt *rt, void *to, int byte, size_t bytes)
+{
+    if (bytes > 0 && !rt->failed)
+        (void)fine(rt, cudaMemsetAsync(to, byte, bytes, rt->stream), "fill");
+}
+
+/* ---- ranges ---- */
+
+size_t kva_rt_granule(struct kva_rt *rt)
+{
+    return rt->granule > 0 ? rt->granule : (size_t)2 << 20;
+}
+
+static enum kva_status refused(CUresult rc, const char *what, size_t bytes,
+                               struct kva_error *err)
+{
+    return KVA_FAIL(err, rc == CUDA_ERROR_OUT_OF_MEMORY ? KVA_ENOMEM : KVA_EIO,
+                    "CUDA driver: %s of %zu bytes: error %d", what, bytes, (int)rc);
+}
+
+enum kva_status kva_rt_reserve(struct kva_rt *rt, size_t bytes, size_t chunk,
+                               struct kva_rt_range *r, struct kva_error *err)
+{
+    CUdeviceptr at = 0;
+    CUresult rc;
+
+    memset(r, 0, sizeof *r);
+    r->bytes = bytes;
+    r->chunk = chunk;
+    r->resident = rt->granule > 0;
+    if (!r->resident) {
+        r->base = kva_rt_alloc(rt, bytes, false);
+        return r->base ? KVA_OK
+                       : KVA_FAIL(err, KVA_ENOMEM, "%zu bytes of the device", bytes);
+    }
+    r->handle = kva_calloc(bytes / chunk, sizeof *r->handle);
+    if (r->handle == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "handles of %zu chunks", bytes / chunk);
+    rc = rt->driver.reserve(&at, bytes, 0, 0, 0);
+    if (rc != CUDA_SUCCESS) {
+        free(r->handle);
+        memset(r, 0, sizeof *r);
+        return refused(rc, "reserving", bytes, err);
+    }
+    r->base = (uint8_t *)(uintptr_t)at;
+    return KVA_OK;
+}
+
+/* The newest chunk goes. */
+static void drop_chunk(struct kva_rt *rt, struct kva_rt_range *r)
+{
+    r->committed -= r->chunk;
+    (void)rt->driver.unmap((CUdeviceptr)(uintptr_t)(r->base + r->committed), r->chunk);
+    (void)rt->driver.release(r->handle[r->committed / r->chunk]);
+}
+
+enum kva_status kva_rt_commit(struct kva_rt *rt, struct kva_rt_range *r, size_t from,
+                              size_t bytes, struct kva_error *err)
+{
+    CUmemAccessDesc access = {.location = rt->prop.location,
+                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    const size_t end = from + bytes;
+    CUresult rc = CUDA_SUCCESS;
+
+    if (!r->resident) {
+        r->committed = end;
+        return KVA_OK;
+    }
+    while (rc == CUDA_SUCCESS && r->committed < end) {
+        CUdeviceptr at = (CUdeviceptr)(uintptr_t)(r->base + r->committed);
+        CUmemGenericAllocationHandle h;
+
+        rc = rt->driver.create(&h, r->chunk, &rt->prop, 0);
+        if (rc != CUDA_SUCCESS)
+            break;
+        rc = rt->driver.map(at, r->chunk, 0, h, 0);
+        if (rc != CUDA_SUCCESS) {
+            (void)rt->driver.release(h);
+            break;
+        }
+        r->handle[r->committed / r->chunk] = h;
+        r->committed += r->chunk;
+    }
+    if (rc == CUDA_SUCCESS)
+        rc = rt->driver.access((CUdeviceptr)(uintptr_t)(r->base + from), bytes, &access,
+                               1);
+    if (rc == CUDA_SUCCESS)
+        return KVA_OK;
+    while (r->committed > from)
+        drop_chunk(rt, r);
+    return refused(rc, "committing", bytes, err);
+}
+
+void kva_rt_decommit(struct kva_rt *rt, struct kva_rt_range *r, size_t from, size_t bytes)
+{
+    (void)bytes;
+    (void)kva_rt_sync(rt, NULL);
+    if (!r->resident) {
+        r->committed = from;
+        return;
+    }
+    while (r->committed > from)
+        drop_chunk(rt, r);
+}
+
+void kva_rt_release(struct kva_rt *rt, struct kva_rt_range *r)
+{
+    if (r->base == NULL)
+        return;
+    kva_rt_decommit(rt, r, 0, r->committed);
+    if (r->resident)
+        (void)rt->driver.unreserve((CUdeviceptr)(uintptr_t)r->base, r->bytes);
+    else
+        kva_rt_free(rt, r->base);
+    free(r->handle);
+    memset(r, 0, sizeof *r);
+}
+
+/* ---- events and graphs ---- */
+
+struct kva_rt_event *kva_rt_event_new(struct kva_rt *rt)
+{
+    struct kva_rt_event *e = kva_calloc(1, sizeof *e);
+
+    if (e != NULL && !fine(rt, cudaEventCreate(&e->e), "event")) {
+        free(e);
+        e = NULL;
+    }
+    return e;
+}
+
+void kva_rt_event_free(struct kva_rt *rt, struct kva_rt_event *e)
+{
+    (void)rt;
+    if (e != NULL)
+        (void)cudaEventDestroy(e->e);
+    free(e);
+}
+
+void kva_rt_event_mark(struct kva_rt *rt, struct kva_rt_event *e)
+{
+    if (!rt->failed)
+        (void)fine(rt, cudaEventRecord(e->e, rt->stream), "event");
+}
+
+int64_t kva_rt_event_between(struct kva_rt *rt, struct kva_rt_event *a,
+                             struct kva_rt_event *b)
+{
+    float ms = 0.0f;
+
+    if (rt->failed || !fine(rt, cudaEventSynchronize(b->e), "a kernel or copy"))
+        return 0;
+    (void)fine(rt, cudaEventElapsedTime(&ms, a->e, b->e), "time between events");
+    return (int64_t)((double)ms * 1e6);
+}
+
+bool kva_rt_graphs_supported(const struct kva_rt *rt)
+{
+    (void)rt;
+    return true;
+}
+
+void kva_rt_graph_begin(struct kva_rt *rt)
+{
+    if (!rt->failed)
+        (void)fine(rt,
+                   cudaStreamBeginCapture(rt->stream, cudaStreamCaptureModeThreadLocal),
+                   "begin of a graph");
+}
+
+struct kva_rt_graph *kva_rt_graph_end(struct kva_rt *rt)
+{
+    struct kva_rt_graph *g = kva_calloc(1, sizeof *g);
+    cudaGraph_t graph = NULL;
+
+    if (!rt->failed && fine(rt, cudaStreamEndCapture(rt->stream, &graph), "a graph") &&
+        g != NULL)
+        (void)fine(rt, cudaGraphInstantiate(&g->exec, graph, 0), "a graph");
+    if (graph != NULL)
+        (void)cudaGraphDestroy(graph);
+    if (g != NULL && g->exec == NULL) {
+        free(g);
+        g = NULL;
+    }
+    return g;
+}
+
+void kva_rt_graph_launch(struct kva_rt *rt, struct kva_rt_graph *g)
+{
+    if (!rt->failed)
+        (void)fine(rt, cudaGraphLaunch(g->exec, rt->stream), "a graph");
+}
+
+void kva_rt_graph_free(struct kva_rt *rt, struct kva_rt_graph *g)
+{
+    (void)rt;
+    if (g != NULL)
+        (void)cudaGraphExecDestroy(g->exec);
+    free(g);
+}

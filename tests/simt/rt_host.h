@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* rt_host.h - what a test may ask of the device in ordinary memory (rt_host.cpp). */
+#ifndef KVA_RT_HOST_H
+#define KVA_RT_HOST_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The device has this many bytes from now on (default 64 GiB); 0: there is no device. */
+void kva_rt_host_size(size_t bytes);
+/* Bytes in use now: what mem_info counts, and the most there ever were. */
+size_t kva_rt_host_used(void);
+size_t kva_rt_host_peak(void);
+/* Whether the driver has ranges whose memory comes and goes (default true). */
+void kva_rt_host_ranges(bool available);
+/* Host-side waits since the start: downloads and syncs. */
+size_t kva_rt_host_waits(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
