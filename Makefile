@@ -174,6 +174,7 @@ $(B)/tests/cheats/%: tests/cheats/%.c $(CHEATS) $(LIBS)
 	$(Q)$(CC) $(CFLAGS) -DKVA_TEST_CHEATS -Wno-missing-prototypes $(LDFLAGS) -o $@ $< \
 	  $(CHEATS) $(LIBS) $(PKG_LIBS) -lcmocka
 
+.SECONDARY: $(CUDA_OBJ) $(SIMT_OBJ)
 # emulated kernels: tests/simt/test_*.cpp with all of the backend and the program's libraries
 SIMT_TESTS := $(patsubst %.cpp,$(B)/%,$(wildcard tests/simt/test_*.cpp))
 $(B)/tests/simt/%: tests/simt/%.cpp $(SIMT_OBJ) $(LIBS) $(wildcard tests/simt/*.h kernels/cuda/*.h)

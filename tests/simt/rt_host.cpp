@@ -8,7 +8,9 @@
  * here. */
 #include "kernels/cuda/rt.h"
 
+extern "C" {
 #include "kernels/cpu/mem.h"
+}
 #include "tests/simt/rt_host.h"
 #include "tests/simt/simt.h"
 
