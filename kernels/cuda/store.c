@@ -19,7 +19,7 @@
 #include <string.h>
 
 #ifdef KVA_HOST_SIMT
-int kva_simt_mutant(void); /* tests/simt/simt.h */
+#include "tests/simt/control.h"
 #endif
 
 enum { P = KVA_PAGE };
