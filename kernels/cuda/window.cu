@@ -190,9 +190,10 @@ size_t kva_dev_window_scratch(const struct kva_dev_window *w)
            sizeof(struct peak);
 }
 
-void kva_dev_window(const struct kva_dev_window *w, enum kva_window_what what,
+void kva_dev_window(const struct kva_dev_window *given, enum kva_window_what what,
                     void *scratch, float *out, float *z, void *stream)
 {
+    struct kva_dev_window own = *given, *w = &own;
     size_t rows = (size_t)w->heads * (size_t)w->nq, parts = parts_of(w->k.most);
     unsigned tiles = (unsigned)((w->nq + ROWS - 1) / ROWS), heads = (unsigned)w->heads;
     dim3 keys((unsigned)((w->k.most + TILE_COLS - 1) / TILE_COLS), heads,
@@ -201,6 +202,8 @@ void kva_dev_window(const struct kva_dev_window *w, enum kva_window_what what,
 
     if (rows == 0 || parts == 0)
         return;
+    if (what != KVA_WINDOW_MAX)
+        own.by = nullptr;
     if (out) {
         KVA_LAUNCH(window_peaks, dim3((unsigned)parts, tiles, heads), THREADS, 0, stream,
                    *w, part);

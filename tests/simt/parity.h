@@ -188,7 +188,7 @@ inline int parity_mistakes(void)
 #endif
 
 /* f: std::vector<T> f(void). Its result, the same in every order. */
-#define in_orders(f) parity_in_orders(__FILE__, __LINE__, (f))
+#define in_orders(...) parity_in_orders(__FILE__, __LINE__, (__VA_ARGS__))
 template <typename F> inline auto parity_in_orders(const char *file, int line, F f)
 {
     auto first = (parity_order(0), f());

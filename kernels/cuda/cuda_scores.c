@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* cuda_scores.c - the scorers of struct kva_ops on the device.
+ *
+ * Methods keep their arrays where they like; what is not the backend's memory is copied
+ * in and out (cuda.h). Only the offsets of ragged rows are read here, to size the
+ * launches. */
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/geometry.h"
+#include "kernels/cuda/window.h"
+
+/* Ragged rows on the device. */
+static struct kva_dev_rows rows_in(struct kva_cuda *cu, const struct kva_rows *x)
+{
+    struct kva_dev_rows d = {.heads = x->heads, .dim = x->dim};
+
+    for (int h = 0; h < x->heads; h++)
+        if (x->off[h + 1] - x->off[h] > d.most)
+            d.most = x->off[h + 1] - x->off[h];
+    d.off = kva_cuda_list(cu, x->off, ((size_t)x->heads + 1) * sizeof *x->off);
+    d.data = kva_cuda_in(cu, x->data, x->off[x->heads] * (size_t)x->dim);
+    return d;
+}
+
+/* Where a result goes of which only part may be written: what is not, stays. */
+static float *result(struct kva_cuda *cu, float *y, size_t n, bool all)
+{
+    return all ? kva_cuda_out(cu, y, n) : kva_cuda_inout(cu, y, n);
+}
+
+static void measure(struct kva_ops *ops, const struct kva_rows *x, enum kva_measure what,
+                    const float *c, float *s)
+{
+    struct kva_cuda *cu = kva_cuda_of(ops);
+    struct kva_dev_rows rows;
+    float *out;
+
+    if (x->off[x->heads] == x->off[0])
+        return;
+    rows = rows_in(cu, x);
+    if (c)
+        c = kva_cuda_in(cu, c, (size_t)x->heads * (size_t)x->dim);
+    out = result(cu, s, x->off[x->heads], x->off[0] == 0);
+    if (!cu->failed)
+        kva_dev_row_measure(&rows, what, c, out, cu->stream);
+    kva_cuda_done(cu);
+}
+
+static void row_norm(struct kva_ops *ops, const struct kva_rows *x, float *s)
+{
+    measure(ops, x, KVA_NORM2, NULL, s);
+}
+
+static void row_abs(struct kva_ops *ops, const struct kva_rows *x, float *s)
+{
+    measure(ops, x, KVA_NORM1, NULL, s);
+}
+
+static void row_distance(struct kva_ops *ops, const struct kva_rows *x, const float *c,
+                         float *s)
+{
+    measure(ops, x, KVA_DISTANCE, c, s);
+}
+
+static void row_cosine(struct kva_ops *ops, const struct kva_rows *x, const float *c,
+                       float *s)
+{
+    measure(ops, x, KVA_COSINE, c, s);
+}
+
+static void row_mean(struct kva_ops *ops, const struct kva_rows *x, int unit, float *mean)
+{
+    struct kva_cuda *cu = kva_cuda_of(ops);
+    struct kva_dev_rows rows = rows_in(cu, x);
+    void *part = kva_cuda_scratch(cu, kva_dev_row_mean_scratch(&rows));
+    float *out = kva_cuda_out(cu, mean, (size_t)x->heads * (size_t)x->dim);
+
+    if (!cu->failed)
+        kva_dev_row_mean(&rows, unit, part, out, cu->stream);
+    kva_cuda_done(cu);
+}
+
+static void row_moments(struct kva_ops *ops, const float *x, int stride, int rows,
+                        int heads, int dim, double *sum, double *square)
+{
+    struct kva_cuda *cu = kva_cuda_of(ops);
+    size_t n = (size_t)heads * (size_t)dim, each = sizeof(double) / sizeof(float);
+    double *to, *products;
+
+    if (rows < 1 || n == 0)
+        return;
+    x = kva_cuda_in(cu, x, (size_t)(rows - 1) * (size_t)stride + n);
+    to = (double *)(void *)kva_cuda_inout(cu, (float *)(void *)sum, n * each);
+    products = (double *)(void *)kva_cuda_inout(cu, (float *)(void *)square,
+                                                n * (size_t)dim * each);
+    if (!cu->failed)
+        kva_dev_row_moments(x, (size_t)stride, rows, heads, dim, to, products,
+                            cu->stream);
+    kva_cuda_done(cu);
+}
+
+/* ---- weights of a window ---- */
+
+struct window_call {
+    const float *q;
+    const int32_t *q_pos;
+    int nq, heads;
+    const struct kva_rows *k;
+    const int32_t *k_pos;
+    float scale;
+    const float *by;
+    const size_t *a_off;
+};
+
+/* Results of the query heads, in entries: where the last ends, and whether they leave no
+ * gap. */
+static size_t results(const struct window_call *c, bool *all)
+{
+    size_t end = 0, sum = 0;
+
+    for (int a = 0; a < c->heads; a++) {
+        int h = a / (c->heads / c->k->heads);
+        size_t n = c->k->off[h + 1] - c->k->off[h];
+
+        sum += n;
+        if (c->a_off[a] + n > end)
+            end = c->a_off[a] + n;
+    }
+    *all = sum == end;
+    return end;
+}
+
+static void window(struct kva_ops *ops, const struct window_call *c,
+                   enum kva_window_what what, float *out)
+{
+    struct kva_cuda *cu = kva_cuda_of(ops);
+    size_t stride = (size_t)c->heads * (size_t)c->k->dim, n;
+    struct kva_dev_window w = {
+        .q_stride = stride, .nq = c->nq, .heads = c->heads, .scale = c->scale};
+    void *scratch;
+    bool all;
+
+    n = results(c, &all) * (what == KVA_WINDOW_ROWS ? (size_t)c->nq : 1);
+    if (c->nq < 1 || n == 0)
+        return;
+    w.q = kva_cuda_in(cu, c->q, (size_t)c->nq * stride);
+    w.q_pos = kva_cuda_list(cu, c->q_pos, (size_t)c->nq * sizeof *c->q_pos);
+    w.k = rows_in(cu, c->k);
+    w.k_pos = kva_cuda_list(cu, c->k_pos, c->k->off[c->k->heads] * sizeof *c->k_pos);
+    w.a_off = kva_cuda_list(cu, c->a_off, (size_t)c->heads * sizeof *c->a_off);
+    w.by = c->by ? kva_cuda_in(cu, c->by, (size_t)c->nq) : NULL;
+    scratch = kva_cuda_scratch(cu, kva_dev_window_scratch(&w));
+    out = result(cu, out, n, all);
+    if (!cu->failed)
+        kva_dev_window(&w, what, scratch, out, NULL, cu->stream);
+    kva_cuda_done(cu);
+}
+
+static void window_mean(struct kva_ops *ops, const float *q, const int32_t *q_pos, int nq,
+                        int heads, const struct kva_rows *k, const int32_t *k_pos,
+                        float scale, float *m, const size_t *a_off)
+{
+    struct window_call c = {q, q_pos, nq, heads, k, k_pos, scale, NULL, a_off};
+
+    window(ops, &c, KVA_WINDOW_MEAN, m);
+}
+
+static void window_rows(struct kva_ops *ops, const float *q, const int32_t *q_pos, int nq,
+                        int heads, const struct kva_rows *k, const int32_t *k_pos,
+                        float scale, float *w, const size_t *a_off)
+{
+    struct window_call c = {q, q_pos, nq, heads, k, k_pos, scale, NULL, a_off};
+
+    window(ops, &c, KVA_WINDOW_ROWS, w);
+}
+
+static void window_max(struct kva_ops *ops, const float *q, const int32_t *q_pos, int nq,
+                       int heads, const struct kva_rows *k, const int32_t *k_pos,
+                       float scale, const float *by, float *m, const size_t *a_off)
+{
+    struct window_call c = {q, q_pos, nq, heads, k, k_pos, scale, by, a_off};
+
+    window(ops, &c, KVA_WINDOW_MAX, m);
+}
+
+static void attend_rows(struct kva_ops *ops, const struct kva_attend_rows *r)
+{
+    struct kva_cuda *cu = kva_cuda_of(ops);
+    const size_t off[2] = {0, r->n}, a_off[1] = {0}, nq = (size_t)r->nq;
+    struct kva_dev_window w = {.q_stride = r->q_stride,
+                               .nq = r->nq,
+                               .heads = 1,
+                               .k = {.heads = 1, .dim = r->dim, .most = r->n},
+                               .scale = r->scale};
+    const float *v = NULL;
+    float *weights, *z, *o = NULL;
+    void *scratch, *parts = NULL;
+
+    if (r->nq < 1 || r->n < 1)
+        return;
+    w.q = kva_cuda_in(cu, r->q, (nq - 1) * r->q_stride + (size_t)r->dim);
+    w.k.off = kva_cuda_list(cu, off, sizeof off);
+    w.k.data = kva_cuda_in(cu, r->k, r->n * (size_t)r->dim);
+    w.a_off = kva_cuda_list(cu, a_off, sizeof a_off);
+    if (r->k_pos) {
+        w.q_pos = kva_cuda_list(cu, r->q_pos, nq * sizeof *r->q_pos);
+        w.k_pos = kva_cuda_list(cu, r->k_pos, r->n * sizeof *r->k_pos);
+    }
+    z = r->z ? kva_cuda_out(cu, r->z, nq * r->n) : NULL;
+    weights = r->w ? kva_cuda_out(cu, r->w, nq * r->n) : NULL;
+    scratch = kva_cuda_scratch(cu, kva_dev_window_scratch(&w));
+    if (r->o) {
+        v = kva_cuda_in(cu, r->v, r->n * (size_t)r->v_dim);
+        o = kva_cuda_out(cu, r->o, nq * (size_t)r->v_dim);
+        parts =
+            kva_cuda_scratch(cu, kva_dev_window_values_scratch(r->nq, r->n, r->v_dim));
+    }
+    if (!cu->failed && (weights || z))
+        kva_dev_window(&w, KVA_WINDOW_ROWS, scratch, weights, z, cu->stream);
+    if (!cu->failed && o)
+        kva_dev_window_values(weights, r->nq, r->n, v, r->v_dim, parts, o, cu->stream);
+    kva_cuda_done(cu);
+}
+
+void kva_cuda_scores_table(struct kva_ops *ops)
+{
+    ops->row_norm = row_norm;
+    ops->row_abs = row_abs;
+    ops->row_mean = row_mean;
+    ops->row_distance = row_distance;
+    ops->row_cosine = row_cosine;
+    ops->row_moments = row_moments;
+    ops->window_mean = window_mean;
+    ops->window_rows = window_rows;
+    ops->window_max = window_max;
+    ops->attend_rows = attend_rows;
+}
