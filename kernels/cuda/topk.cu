@@ -26,6 +26,8 @@ KVA_DEVICE uint64_t key_of(const struct kva_dev_scores &x, size_t at, size_t j)
 {
     uint32_t pos = x.pos ? (uint32_t)x.pos[at] : (uint32_t)j;
 
+    if (KVA_MUT(47)) /* the oldest of equals stays */
+        pos = ~pos;
     return (uint64_t)score_key(x, at) << 32 | pos;
 }
 
