@@ -139,7 +139,7 @@ static void window(struct kva_ops *ops, const struct window_call *c,
     void *scratch;
     bool all;
 
-    n = results(c, &all) * (what == KVA_WINDOW_ROWS ? (size_t)c->nq : 1);
+    n = results(c, &all);
     if (c->nq < 1 || n == 0)
         return;
     w.q = kva_cuda_in(cu, c->q, (size_t)c->nq * stride);
@@ -162,15 +162,6 @@ static void window_mean(struct kva_ops *ops, const float *q, const int32_t *q_po
     struct window_call c = {q, q_pos, nq, heads, k, k_pos, scale, NULL, a_off};
 
     window(ops, &c, KVA_WINDOW_MEAN, m);
-}
-
-static void window_rows(struct kva_ops *ops, const float *q, const int32_t *q_pos, int nq,
-                        int heads, const struct kva_rows *k, const int32_t *k_pos,
-                        float scale, float *w, const size_t *a_off)
-{
-    struct window_call c = {q, q_pos, nq, heads, k, k_pos, scale, NULL, a_off};
-
-    window(ops, &c, KVA_WINDOW_ROWS, w);
 }
 
 static void window_max(struct kva_ops *ops, const float *q, const int32_t *q_pos, int nq,
@@ -230,7 +221,6 @@ void kva_cuda_scores_table(struct kva_ops *ops)
     ops->row_cosine = row_cosine;
     ops->row_moments = row_moments;
     ops->window_mean = window_mean;
-    ops->window_rows = window_rows;
     ops->window_max = window_max;
     ops->attend_rows = attend_rows;
 }
