@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* test_store.cpp - a store whose pages lie on the device beside one in ordinary memory:
+ * the same random operations, the same bytes, lists and refusals; what kernels would see
+ * of it; memory that is really given back. And the launchers of kv.cu alone, far beyond 4
+ * GiB. */
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kv.h"
+#include "tests/simt/parity.h"
+#include "tests/simt/rt_host.h"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace
+{
+
+enum { P = KVA_PAGE };
+
+struct backend {
+    kva_ops *ops;
+    backend()
+    {
+        struct kva_error e = {};
+
+        if (kva_ops_open("cuda", "f32", 1, &ops, &e) != KVA_OK)
+            FAIL("%s", e.text);
+    }
+    ~backend()
+    {
+        kva_ops_close(ops);
+    }
+    kva_cuda *cu() const
+    {
+        return kva_cuda_of(ops);
+    }
+};
+
+/* A store in ordinary memory and one on the device. */
+struct twins {
+    kva_kvstore *s[2] = {};
+    ~twins()
+    {
+        kva_kvstore_free(s[0]);
+        kva_kvstore_free(s[1]);
+    }
+};
+
+struct owned_keep {
+    std::vector<int32_t> rank;
+    std::vector<size_t> off;
+    kva_keep k;
+};
+
+/* Random lists: of each KV head at least `least` and at most live - spare ranks. */
+owned_keep lists(const kva_kvstore *s, int least, int spare, int share)
+{
+    const kva_kvshape *h = kva_kvstore_shape(s);
+    owned_keep o;
+
+    o.off.push_back(0);
+    for (int c = 0; c < h->layers * h->kv_heads; c++) {
+        int live = kva_kvstore_live(s, c / h->kv_heads, c % h->kv_heads), n = 0;
+
+        for (int r = 0; r < live; r++) {
+            bool must = n < least && live - r <= least - n;
+
+            if (n + spare < live && (must || random_below(100) < share)) {
+                o.rank.push_back(r);
+                n++;
+            }
+        }
+        o.off.push_back(o.rank.size());
+    }
+    o.k = {h->layers, h->kv_heads, o.rank.data(), o.off.data()};
+    return o;
+}
+
+/* Everything that both say of themselves, and every byte they hold. */
+void compare(const twins &t, const backend &b, const char *after)
+{
+    const kva_kvshape *h = kva_kvstore_shape(t.s[0]);
+    struct kva_kv_bytes bytes[2];
+
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(kva_kvstore_check(t.s[i], err));
+        kva_kvstore_bytes(t.s[i], &bytes[i]);
+    }
+    if (memcmp(&bytes[0], &bytes[1], sizeof bytes[0]) != 0)
+        FAIL("after %s: another byte account", after);
+    if (kva_kvstore_kept_fnv(t.s[0]) != kva_kvstore_kept_fnv(t.s[1]))
+        FAIL("after %s: other entries", after);
+    for (int layer = 0; layer < h->layers; layer++) {
+        struct kva_kv_view v;
+        struct kva_dev_view d;
+
+        for (int head = 0; head < h->kv_heads; head++) {
+            size_t n = (size_t)kva_kvstore_live(t.s[0], layer, head);
+            std::vector<float> k[2], val[2];
+
+            for (int i = 0; i < 2; i++) {
+                k[i].resize(n * (size_t)h->dim_k);
+                val[i].resize(n * (size_t)h->dim_v);
+                kva_kvstore_gather(t.s[i], layer, head, k[i].data(), val[i].data());
+            }
+            if (n > 0 && (memcmp(k[0].data(), k[1].data(), k[0].size() * 4) != 0 ||
+                          memcmp(val[0].data(), val[1].data(), val[0].size() * 4) != 0))
+                FAIL("after %s: layer %d head %d holds other numbers", after, layer,
+                     head);
+        }
+        /* the mirror, which only kernels read, is the host's books */
+        kva_kvstore_view(t.s[1], layer, &v);
+        d = kva_cuda_view(b.cu(), &v);
+        kva_cuda_done(b.cu());
+        CHECK_OK(b.ops->sync(b.ops, err));
+        for (int head = 0; head < h->kv_heads; head++) {
+            CHECK_INT(d.len[head], v.len[head]);
+            CHECK_INT(d.sorted[head], v.sorted[head]);
+            for (int j = 0; j < v.len[head]; j++) {
+                size_t row = (size_t)head * (size_t)v.table_cap + (size_t)(j / P);
+                size_t at = (size_t)v.table[row] * P + (size_t)(j % P);
+
+                if (d.table[row] != v.table[row])
+                    FAIL("after %s: layer %d head %d: page %d of the table is stale",
+                         after, layer, head, j / P);
+                if (d.pos[at] != v.pos[at])
+                    FAIL("after %s: layer %d head %d: slot %d at position %d, not %d",
+                         after, layer, head, j, d.pos[at], v.pos[at]);
+                if (v.live && d.live[v.table[row]] != v.live[v.table[row]])
+                    FAIL("after %s: another mask", after);
+            }
+        }
+    }
+}
+
+struct driver { /* one episode of random operations */
+    backend &b;
+    kva_kvshape shape;
+    kva_kv_mode mode;
+    size_t cap;
+    twins t;
+    int32_t next = 0;
+    int refused = 0;
+
+    void append()
+    {
+        int n = 1 + random_below(random_below(3) ? 3 : 50), layer0 = 0;
+        size_t kw = (size_t)(shape.kv_heads * shape.dim_k) + 4 * (size_t)random_below(2),
+               vw = (size_t)(shape.kv_heads * shape.dim_v);
+        std::vector<int32_t> pos;
+
+        for (int i = 0; i < n; i++) {
+            next += 1 + random_below(2);
+            pos.push_back(next);
+        }
+        for (int layer = layer0; layer < shape.layers; layer++) {
+            std::vector<float> k = random_floats(kw * (size_t)n, 3),
+                               v = random_floats(vw * (size_t)n, 3);
+            enum kva_status rc[2];
+
+            for (int i = 0; i < 2; i++) {
+                struct kva_error e = {};
+
+                rc[i] = kva_kvstore_append(t.s[i], layer, k.data(), (int)kw, v.data(),
+                                           (int)vw, pos.data(), n, &e);
+            }
+            CHECK_INT(rc[1], rc[0]);
+            if (rc[0] == KVA_EBUDGET) {
+                refused++;
+                return;
+            }
+            CHECK_INT(rc[0], KVA_OK);
+        }
+    }
+
+    void fork()
+    {
+        owned_keep k = lists(t.s[0], 1, 0, 60);
+        bool all = random_below(3) == 0;
+
+        for (int i = 0; i < 2; i++) {
+            kva_kvstore *d = NULL;
+
+            CHECK_OK(kva_kvstore_fork(t.s[i], all ? NULL : &k.k, cap, mode, &d, err));
+            kva_kvstore_free(t.s[i]);
+            t.s[i] = d;
+        }
+    }
+
+    void renumber()
+    {
+        int layer = random_below(shape.layers), head = random_below(shape.kv_heads);
+        int n = kva_kvstore_live(t.s[0], layer, head);
+        std::vector<float> k = random_floats((size_t)n * (size_t)shape.dim_k, 2);
+        std::vector<int32_t> pos;
+
+        for (int i = 0; i < n; i++)
+            pos.push_back(i);
+        for (int i = 0; i < 2 && mode == KVA_KV_PHYSICAL; i++)
+            CHECK_OK(
+                kva_kvstore_renumber(t.s[i], layer, head, k.data(), pos.data(), err));
+    }
+
+    const char *step()
+    {
+        int what = random_below(20);
+
+        if (what < 10)
+            return append(), "append";
+        if (what < 13) {
+            owned_keep k = lists(t.s[0], 1, 0, 30 + random_below(70));
+
+            for (int i = 0; i < 2; i++)
+                CHECK_OK(kva_kvstore_keep(t.s[i], &k.k, err));
+            return "keep";
+        }
+        if (what < 15) {
+            owned_keep k = lists(t.s[0], 0, 1, random_below(30));
+
+            for (int i = 0; i < 2; i++)
+                CHECK_OK(kva_kvstore_replace(t.s[i], &k.k, err));
+            return "replace";
+        }
+        if (what == 15) {
+            int32_t pos = next - random_below(20);
+
+            for (int i = 0; i < 2; i++)
+                CHECK_OK(kva_kvstore_rewind(t.s[i], pos, err));
+            return "rewind";
+        }
+        if (what == 16)
+            return fork(), "fork";
+        if (what == 17)
+            return renumber(), "renumber";
+        for (int i = 0; i < 2; i++)
+            CHECK_OK(kva_kvstore_trim(t.s[i], err));
+        return "trim";
+    }
+
+    /* Empty heads cannot be kept from; the first operation fills them. */
+    void run(int steps)
+    {
+        for (int i = 0; i < 2; i++)
+            CHECK_OK(kva_kvstore_new(i ? b.ops : NULL, &shape, cap, mode, &t.s[i], err));
+        for (int i = 0; i < steps; i++) {
+            bool held = true;
+            std::string what;
+
+            for (int c = 0; c < shape.layers * shape.kv_heads; c++)
+                held = held && kva_kvstore_live(t.s[0], c / shape.kv_heads,
+                                                c % shape.kv_heads) > 0;
+            if (held)
+                what = step();
+            else
+                append(), what = "append";
+            /* several operations in a row must not disturb each other's queued moves */
+            if (random_below(3) > 0)
+                compare(t, b, what.c_str());
+        }
+        compare(t, b, "all of it");
+    }
+};
+
+/* True when the system would not let anybody read the byte. */
+bool faults(const void *p)
+{
+    int fd[2];
+    bool bad;
+
+    if (pipe(fd) != 0)
+        return false;
+    bad = write(fd[1], p, 1) < 0;
+    close(fd[0]);
+    close(fd[1]);
+    return bad;
+}
+
+} // namespace
+
+TEST(random_operations_leave_the_same_bytes_as_in_ordinary_memory)
+{
+    static const kva_kvshape shapes[] = {
+        {2, 2, 64, 64, KVA_F16},
+        {1, 3, 128, 96, KVA_F16},
+        {2, 1, 5, 7, KVA_F16}, /* no multiple of anything */
+        {1, 2, 16, 8, KVA_F32}};
+    backend b;
+    int refused = 0;
+
+    for (const kva_kvshape &shape : shapes)
+        for (int o = 0; o < PARITY_ORDERS; o++) {
+            driver d = {b,
+                        shape,
+                        o == 2 ? KVA_KV_MASK : KVA_KV_PHYSICAL,
+                        (size_t)(shape.layers * shape.kv_heads * 6),
+                        {}};
+
+            parity_order(o);
+            d.run(40);
+            refused += d.refused;
+        }
+    parity_order(0);
+    CHECK(refused > 0); /* the cap was met */
+}
+
+TEST(the_cap_is_hard_and_a_refused_append_changes_nothing)
+{
+    backend b;
+    kva_kvshape shape = {1, 2, 64, 64, KVA_F16};
+    std::vector<float> x = random_floats(33 * 128);
+    std::vector<int32_t> pos;
+    struct kva_kv_bytes before, after;
+    twins t;
+
+    for (int i = 0; i < 33; i++)
+        pos.push_back(i);
+    CHECK_OK(kva_kvstore_new(b.ops, &shape, 2, KVA_KV_PHYSICAL, &t.s[0], err));
+    kva_kvstore_bytes(t.s[0], &before);
+    CHECK_INT(
+        kva_kvstore_append(t.s[0], 0, x.data(), 128, x.data(), 128, pos.data(), 33, NULL),
+        KVA_EBUDGET);
+    kva_kvstore_bytes(t.s[0], &after);
+    CHECK(memcmp(&before, &after, sizeof before) == 0);
+    CHECK_OK(
+        kva_kvstore_append(t.s[0], 0, x.data(), 128, x.data(), 128, pos.data(), 32, err));
+}
+
+TEST(trim_gives_memory_back_and_the_device_counter_says_so)
+{
+    backend b;
+    kva_kvshape shape = {1, 2, 128, 128, KVA_F16};
+    const int n = 256;
+    std::vector<float> x = random_floats((size_t)n * 256);
+    std::vector<int32_t> pos, rank;
+    std::vector<size_t> off = {0, 1, 2};
+    struct kva_kv_bytes full, less;
+    struct kva_kv_view v;
+    size_t used[3], none = kva_rt_host_used();
+    twins t;
+
+    for (int i = 0; i < n * 16; i++)
+        pos.push_back(i);
+    CHECK_OK(kva_kvstore_new(b.ops, &shape, 1024, KVA_KV_PHYSICAL, &t.s[0], err));
+    used[0] = kva_rt_host_used();
+    CHECK(used[0] - none < 1024); /* a reserved range is no memory */
+    for (int i = 0; i < 16; i++)
+        CHECK_OK(kva_kvstore_append(t.s[0], 0, x.data(), 256, x.data(), 256, &pos[i * n],
+                                    n, err));
+    CHECK_OK(b.ops->sync(b.ops, err));
+    kva_kvstore_bytes(t.s[0], &full);
+    used[1] = kva_rt_host_used();
+    CHECK(full.committed_bytes >= 4u << 20);
+    /* rows and their positions, and one block of scratch */
+    CHECK(used[1] - used[0] >= full.committed_bytes);
+    CHECK(used[1] - used[0] <=
+          full.committed_bytes + full.committed_bytes / 50 + (3 << 20));
+
+    kva_kvstore_view(t.s[0], 0, &v);
+    CHECK(!faults(v.base + full.committed_bytes - 1));
+    rank = {7, 9};
+    kva_keep keep = {1, 2, rank.data(), off.data()};
+
+    CHECK_OK(kva_kvstore_keep(t.s[0], &keep, err));
+    CHECK_OK(kva_kvstore_trim(t.s[0], err));
+    kva_kvstore_bytes(t.s[0], &less);
+    used[2] = kva_rt_host_used();
+    CHECK_INT(less.committed_bytes, 2 << 20);
+    CHECK(used[1] - used[2] >= full.committed_bytes - less.committed_bytes);
+    CHECK(faults(v.base + less.committed_bytes));
+    CHECK(!faults(v.base + less.committed_bytes - 1));
+    kva_kvstore_free(t.s[0]);
+    t.s[0] = NULL;
+    CHECK(kva_rt_host_used() <= none + (2 << 20)); /* scratch stays */
+}
+
+TEST(without_ranges_the_cap_is_taken_at_once_and_nothing_is_claimed)
+{
+    kva_kvshape shape = {1, 1, 64, 64, KVA_F16};
+    struct kva_kv_view v;
+    twins t;
+
+    kva_rt_host_ranges(false);
+    {
+        backend b;
+        size_t none = kva_rt_host_used();
+
+        CHECK_OK(kva_kvstore_new(b.ops, &shape, 256, KVA_KV_PHYSICAL, &t.s[0], err));
+        kva_rt_host_ranges(true);
+        CHECK(kva_rt_host_used() - none >= 2u << 20);
+        kva_kvstore_view(t.s[0], 0, &v);
+        CHECK(!v.pages->resident);
+        kva_kvstore_free(t.s[0]);
+        t.s[0] = NULL;
+    }
+}
+
+TEST(a_full_device_and_numbers_that_are_not_finite_are_reported)
+{
+    backend b;
+    kva_kvshape shape = {1, 1, 64, 64, KVA_F16};
+    std::vector<float> x(64, 1.0f);
+    int32_t pos[] = {0, 1};
+    struct kva_kv_view v;
+    twins t;
+
+    CHECK_OK(kva_kvstore_new(b.ops, &shape, 8, KVA_KV_PHYSICAL, &t.s[0], err));
+    kva_rt_host_size(kva_rt_host_used() + 1);
+    enum kva_status rc =
+        kva_kvstore_append(t.s[0], 0, x.data(), 64, x.data(), 64, pos, 1, NULL);
+    kva_rt_host_size((size_t)64 << 30);
+    CHECK_INT(rc, KVA_ENOMEM);
+    kva_kvstore_view(t.s[0], 0, &v);
+    CHECK_OK(kva_kvstore_append(t.s[0], 0, x.data(), 64, x.data(), 64, pos, 1, err));
+    CHECK(b.ops->pages->sound(v.pages));
+    x[63] = 65520.0f; /* the first number that rounds to an infinite half */
+    CHECK_OK(kva_kvstore_append(t.s[0], 0, x.data(), 64, x.data(), 64, pos + 1, 1, err));
+    CHECK(!b.ops->pages->sound(v.pages));
+}
+
+TEST(a_machine_without_a_device_says_so)
+{
+    kva_ops *ops;
+    struct kva_error e = {};
+
+    kva_rt_host_size(0);
+    enum kva_status rc = kva_ops_open("cuda", "f32", 1, &ops, &e);
+    kva_rt_host_size((size_t)64 << 30);
+    CHECK_INT(rc, KVA_EUNSUPPORTED);
+    CHECK(strncmp(e.text, "no CUDA device: ", 16) == 0);
+    CHECK_INT(kva_ops_open("cuda", "ref", 1, &ops, NULL), KVA_EINVALID);
+}
+
+TEST(pages_far_beyond_four_gigabytes_are_reached)
+{
+    const size_t page = 8192, reserved = (size_t)12 << 30;
+    const int far[2] = {700001, 1400003}; /* bytes 5.3e9 and 10.7e9 */
+    std::vector<int32_t> pos((size_t)(far[1] + 1) * P, -1), first = {31, 0},
+                                                            at = {40, 41};
+    std::vector<int32_t> pages = {3, far[0], far[1], 5};
+    int bad = 0;
+    void *base = mmap(NULL, reserved, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    CHECK(base != MAP_FAILED);
+    kva_dev_pages p = {(uint8_t *)base, page, pos.data(), 64, 64, 1};
+    std::vector<float> k = random_floats(2 * 128), v = random_floats(2 * 128), out(128),
+                       w(128);
+    kva_dev_append a = {k.data(), v.data(),     128,          128,       2,   2,
+                        2,        first.data(), pages.data(), at.data(), &bad};
+
+    kva_kv_append(p, a, NULL);
+    CHECK_INT(bad, 0);
+    CHECK_INT(pos[(size_t)far[0] * P], 41);
+    kva_kv_copy(p, &far[0], &far[1], 1, NULL);
+    const uint16_t *row = (const uint16_t *)((uint8_t *)base + (size_t)far[1] * page);
+
+    for (int i = 0; i < 64; i++) {
+        CHECK_INT(row[i], kva_f32_to_f16(k[128 + (size_t)i]));
+        CHECK_INT(row[P * 64 + i], kva_f32_to_f16(v[128 + (size_t)i]));
+    }
+    kva_kv_read(p, &far[1], NULL, 0, 1, out.data(), w.data(), NULL);
+    for (int i = 0; i < 64; i++)
+        CHECK_INT(kva_f32_to_f16(out[(size_t)i]), row[i]);
+    munmap(base, reserved);
+}
+
+TEST(staging_serves_the_hosts_pointers_and_leaves_the_devices_alone)
+{
+    backend b;
+    kva_ops *ops = b.ops;
+    const size_t width = 37, m = 5;
+    std::vector<float> x = random_floats(9 * width), y(m * width), z(9 * width, 0.0f);
+    int32_t row[m] = {8, 0, 3, 3, 1};
+    float *d = (float *)ops->alloc(ops, 9 * width * 4, KVA_MEM_DEVICE);
+    float *s = (float *)ops->alloc(ops, m * width * 4, KVA_MEM_SHARED);
+
+    ops->copy(ops, d, x.data(), 9 * width * 4);
+    for (int o = 0; o < PARITY_ORDERS; o++) {
+        size_t waits = kva_rt_host_waits();
+
+        parity_order(o);
+        ops->rows_get(ops, d, width, row, m, s);
+        CHECK_INT(kva_rt_host_waits(), waits); /* nothing waited */
+        ops->rows_get(ops, x.data(), width, row, m, y.data());
+        CHECK_OK(ops->sync(ops, err));
+        CHECK(memcmp(s, y.data(), m * width * 4) == 0);
+        for (size_t j = 0; j < m; j++)
+            CHECK(memcmp(&y[j * width], &x[(size_t)row[j] * width], width * 4) == 0);
+        ops->rows_put(ops, s + width, width, row, 2, z.data()); /* an inner address */
+        CHECK(memcmp(&z[8 * width], &y[width], width * 4) == 0);
+        CHECK(memcmp(&z[0], &y[2 * width], width * 4) == 0);
+    }
+    parity_order(0);
+    const float *c = ops->constant(ops, x.data(), width);
+
+    CHECK(c != x.data());
+    CHECK(kva_cuda_owns(b.cu(), c + width - 1));
+    CHECK(!kva_cuda_owns(b.cu(), x.data()));
+    ops->copy(ops, y.data(), c, width * 4);
+    CHECK(memcmp(y.data(), x.data(), width * 4) == 0);
+    ops->release(ops, d, KVA_MEM_DEVICE);
+    ops->release(ops, s, KVA_MEM_SHARED);
+    CHECK(!kva_cuda_owns(b.cu(), d));
+    ops->release(ops, NULL, KVA_MEM_DEVICE);
+}
+
+int main(int argc, char **argv)
+{
+    return parity_main(argc, argv);
+}
