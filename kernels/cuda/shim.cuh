@@ -7,6 +7,8 @@
  * assembly and no library beyond what stands here. Both sides offer:
  *
  *   KVA_KERNEL(threads)       a __global__ function of at most `threads` threads a block
+ *   KVA_KERNEL_OF(threads, blocks) one of which `blocks` are to fit a multiprocessor: its
+ *                             registers are chosen for that
  *   KVA_DEVICE                a function of the device
  *   KVA_LAUNCH(k, grid, block, shared_bytes, stream, args...)
  *   KVA_SHARED(type, name, n) array in shared memory, of a block;   n a constant
@@ -52,6 +54,8 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#define KVA_KERNEL_OF(threads, blocks)                                                   \
+    static __global__ void __launch_bounds__(threads, blocks)
 #define KVA_KERNEL(threads)       static __global__ void __launch_bounds__(threads)
 #define KVA_DEVICE                static __device__ __forceinline__
 #define KVA_LAUNCH(k, grid, block, shared, stream, ...)                                  \

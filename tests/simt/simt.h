@@ -62,6 +62,7 @@ extern kva_simt_thread *kva_simt_now;
 #define gridDim   (kva_simt_now->grid_dim)
 
 #define KVA_KERNEL(threads) static void
+#define KVA_KERNEL_OF(threads, blocks) static void
 #define KVA_DEVICE          static inline
 #define KVA_SHARED(type, name, n)                                                        \
     type *name = (type *)kva_simt_shared(__FILE__, __LINE__, sizeof(type) * (n))
