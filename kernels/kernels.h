@@ -229,6 +229,12 @@ struct kva_ops {
     void (*row_moments)(struct kva_ops *, const float *x, int stride, int rows, int heads,
                         int dim, double *sum, double *square);
     void (*attend_rows)(struct kva_ops *, const struct kva_attend_rows *);
+    /* || W^a v_j ||_1 or _2 (norm) for each of `heads` query heads a and each entry j of
+     * its KV head, to s[a_off[a] + j]; W^a are the columns a * dim .. of the output
+     * projection `o`, dim = v->dim. NULL: the caller makes it of products and norms. */
+    void (*project_norm)(struct kva_ops *, const struct kva_weight *o, int heads,
+                         const struct kva_rows *v, int norm, const size_t *a_off,
+                         float *s);
 
     void (*close)(struct kva_ops *); /* by kva_ops_close */
 };

@@ -9,7 +9,8 @@
  * are the numbers the engine computes with. The Euclidean norm needs no slice: with the
  * Cholesky factor R of G = W_O^a' W_O^a (dv x dv, made in double) || W_O^a v || = || R v
  * ||, dim / dv times cheaper. Slices or factors are made once for a model as long as they
- * take no more than KEEP_BYTES, else once for each call.
+ * take no more than KEEP_BYTES, else once for each call. A backend may have a function of
+ * its own for all of it.
  */
 #include "models/model_impl.h"
 
@@ -186,10 +187,14 @@ static enum kva_status project_norm(void *ctx, int layer, const struct kva_rows 
     const struct kva_arch *a = &m->arch;
     const int group = a->heads / a->kv_heads, d = rows_of(a, norm);
     struct kva_weight **w = NULL;
-    float *y = kva_calloc(TILE * (size_t)d, sizeof *y);
-    float *mine = NULL;
+    float *y, *mine = NULL;
     enum kva_status rc;
 
+    if (m->ops->project_norm != NULL) {
+        m->ops->project_norm(m->ops, a->layer[layer].o, a->heads, v, norm, a_off, out);
+        return KVA_OK;
+    }
+    y = kva_calloc(TILE * (size_t)d, sizeof *y);
     if (y == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "projected values");
     KVA_GO(get_slices(m, layer, norm, &w, &mine, err));

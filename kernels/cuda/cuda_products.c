@@ -33,6 +33,11 @@ static size_t weight_bytes(const struct kva_weight *w)
     return sizeof *w + w->bytes;
 }
 
+const struct kva_dev_weight *kva_cuda_weight(const struct kva_weight *w)
+{
+    return &w->d;
+}
+
 static size_t rounded(size_t n)
 {
     return (n + 255) / 256 * 256;

@@ -6,6 +6,8 @@
  * launches. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/geometry.h"
+#include "kernels/cuda/products.h"
+#include "kernels/cuda/project.h"
 #include "kernels/cuda/window.h"
 
 /* Ragged rows on the device. */
@@ -25,6 +27,24 @@ static struct kva_dev_rows rows_in(struct kva_cuda *cu, const struct kva_rows *x
 static float *result(struct kva_cuda *cu, float *y, size_t n, bool all)
 {
     return all ? kva_cuda_out(cu, y, n) : kva_cuda_inout(cu, y, n);
+}
+
+/* Results of the query heads, in entries: where the last ends, and whether they leave no
+ * gap. */
+static size_t results(const struct kva_rows *x, int heads, const size_t *a_off, bool *all)
+{
+    size_t end = 0, sum = 0;
+
+    for (int a = 0; a < heads; a++) {
+        int h = a / (heads / x->heads);
+        size_t n = x->off[h + 1] - x->off[h];
+
+        sum += n;
+        if (a_off[a] + n > end)
+            end = a_off[a] + n;
+    }
+    *all = sum == end;
+    return end;
 }
 
 static void measure(struct kva_ops *ops, const struct kva_rows *x, enum kva_measure what,
@@ -111,24 +131,6 @@ struct window_call {
     const size_t *a_off;
 };
 
-/* Results of the query heads, in entries: where the last ends, and whether they leave no
- * gap. */
-static size_t results(const struct window_call *c, bool *all)
-{
-    size_t end = 0, sum = 0;
-
-    for (int a = 0; a < c->heads; a++) {
-        int h = a / (c->heads / c->k->heads);
-        size_t n = c->k->off[h + 1] - c->k->off[h];
-
-        sum += n;
-        if (c->a_off[a] + n > end)
-            end = c->a_off[a] + n;
-    }
-    *all = sum == end;
-    return end;
-}
-
 static void window(struct kva_ops *ops, const struct window_call *c,
                    enum kva_window_what what, float *out)
 {
@@ -139,7 +141,7 @@ static void window(struct kva_ops *ops, const struct window_call *c,
     void *scratch;
     bool all;
 
-    n = results(c, &all);
+    n = results(c->k, c->heads, c->a_off, &all);
     if (c->nq < 1 || n == 0)
         return;
     w.q = kva_cuda_in(cu, c->q, (size_t)c->nq * stride);
@@ -212,6 +214,112 @@ static void attend_rows(struct kva_ops *ops, const struct kva_attend_rows *r)
     kva_cuda_done(cu);
 }
 
+/* ---- projected values ---- */
+
+#define SLAB ((size_t)16 << 20) /* bytes of unpacked weights: what a cache holds */
+
+/* Calls `each` for slabs of the rows of W as f32, in place where they are so stored. */
+static void slabs(struct kva_cuda *cu, const struct kva_dev_weight *w,
+                  void (*each)(struct kva_cuda *cu, void *ctx, const float *rows,
+                               size_t stride, int from, int n),
+                  void *ctx)
+{
+    size_t fit = SLAB / ((size_t)w->in * sizeof(float)) / 64 * 64;
+    int slab = fit == 0 ? 64 : fit < (size_t)w->out ? (int)fit : w->out;
+    float *unpacked;
+
+    if (w->kind == KVA_DEV_F32) {
+        if (!cu->failed)
+            each(cu, ctx, (const float *)(const void *)w->values,
+                 (size_t)w->chunks * KVA_CHUNK, 0, w->out);
+        return;
+    }
+    unpacked = kva_cuda_scratch(cu, (size_t)slab * (size_t)w->in * sizeof(float));
+    for (int o = 0; o < w->out && !cu->failed; o += slab) {
+        int n = w->out - o < slab ? w->out - o : slab;
+
+        kva_dev_dequant(w, o, n, unpacked, cu->stream);
+        each(cu, ctx, unpacked, (size_t)w->in, o, n);
+    }
+}
+
+struct projecting {
+    struct kva_dev_project p;
+    int out; /* of all slabs */
+    float *s;
+    double *sum, *gram; /* [heads][dim], [heads][dim][dim] */
+};
+
+static void project_slab(struct kva_cuda *cu, void *ctx, const float *rows, size_t stride,
+                         int from, int n)
+{
+    struct projecting *t = ctx;
+
+    t->p.w = rows;
+    t->p.w_head = (size_t)t->p.v.dim;
+    t->p.w_stride = stride;
+    t->p.out = n;
+    t->p.more_before = from > 0;
+    t->p.more_after = from + n < t->out;
+    kva_dev_project(&t->p, 1, t->s, cu->stream);
+}
+
+static void gram_slab(struct kva_cuda *cu, void *ctx, const float *rows, size_t stride,
+                      int from, int n)
+{
+    struct projecting *t = ctx;
+
+    (void)from;
+    kva_dev_row_moments(rows, stride, n, t->p.heads, t->p.v.dim, t->sum, t->gram,
+                        cu->stream);
+}
+
+/* || R v || with the factor R of W^a' W^a, made in double. */
+static void project_factor(struct kva_cuda *cu, const struct kva_dev_weight *w,
+                           struct projecting *t)
+{
+    size_t dim = (size_t)t->p.v.dim, n = (size_t)t->p.heads * dim;
+    float *r = kva_cuda_scratch(cu, n * dim * sizeof *r);
+
+    t->sum = kva_cuda_scratch(cu, n * sizeof *t->sum);
+    t->gram = kva_cuda_scratch(cu, n * dim * sizeof *t->gram);
+    if (cu->failed)
+        return;
+    kva_rt_fill(cu->rt, t->sum, 0, n * sizeof *t->sum);
+    kva_rt_fill(cu->rt, t->gram, 0, n * dim * sizeof *t->gram);
+    slabs(cu, w, gram_slab, t);
+    if (cu->failed)
+        return;
+    kva_dev_factor(t->gram, t->p.heads, t->p.v.dim, r, cu->stream);
+    t->p.w = r;
+    t->p.w_head = dim * dim;
+    t->p.w_stride = dim;
+    t->p.out = t->p.v.dim;
+    kva_dev_project(&t->p, 2, t->s, cu->stream);
+}
+
+static void project_norm(struct kva_ops *ops, const struct kva_weight *o, int heads,
+                         const struct kva_rows *v, int norm, const size_t *a_off,
+                         float *s)
+{
+    struct kva_cuda *cu = kva_cuda_of(ops);
+    const struct kva_dev_weight *w = kva_cuda_weight(o);
+    struct projecting t = {.p.heads = heads, .out = w->out};
+    bool all;
+    size_t n = results(v, heads, a_off, &all);
+
+    if (n == 0)
+        return;
+    t.p.v = rows_in(cu, v);
+    t.p.a_off = kva_cuda_list(cu, a_off, (size_t)heads * sizeof *a_off);
+    t.s = result(cu, s, n, all);
+    if (norm == 1)
+        slabs(cu, w, project_slab, &t);
+    else
+        project_factor(cu, w, &t);
+    kva_cuda_done(cu);
+}
+
 void kva_cuda_scores_table(struct kva_ops *ops)
 {
     ops->row_norm = row_norm;
@@ -223,4 +331,5 @@ void kva_cuda_scores_table(struct kva_ops *ops)
     ops->window_mean = window_mean;
     ops->window_max = window_max;
     ops->attend_rows = attend_rows;
+    ops->project_norm = project_norm;
 }

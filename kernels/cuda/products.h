@@ -22,6 +22,8 @@ void kva_dev_dequant(const struct kva_dev_weight *w, int row0, int rows, float *
                      void *stream);
 void kva_dev_dequant_bf16(const struct kva_dev_weight *w, int row0, int rows,
                           uint16_t *to, void *stream);
+/* What the table's weights hold (cuda_products.c). */
+const struct kva_dev_weight *kva_cuda_weight(const struct kva_weight *w);
 /* n floats to bf16, nearest even */
 void kva_dev_to_bf16(const float *x, size_t n, uint16_t *y, void *stream);
 

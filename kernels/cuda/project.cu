@@ -4,9 +4,9 @@
  * A block keeps a tile of ROWS values in shared memory, whole, and streams W^a past it in
  * tiles of 64 outputs by 32 dims; products, absolute values and row sums stay in
  * registers. Per tile of W a thread adds up its four outputs in f32 and the tiles in
- * double; the 16 threads of a row meet at the end. 64 rows up to 128 dims, 32 up to 256:
- * at most 45 KB of shared memory. W is read n / ROWS times, from the second-level cache:
- * ROWS / 2 FLOP a byte. */
+ * double; the 16 threads of a row meet at the end. 64 rows up to 128 dims, 32 beyond: 45
+ * KB of shared memory up to 256 dims. W is read n / ROWS times, from the second-level
+ * cache: ROWS / 2 FLOP a byte. */
 #include "kernels/cuda/project.h"
 #include "kernels/cuda/tile.cuh"
 
@@ -66,9 +66,13 @@ project(struct kva_dev_project p, float *s)
             sum[i] += __shfl_down_sync(KVA_FULL, sum[i], x);
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        if (tx == 0 && ty * 4 + i < rows)
-            s[p.a_off[a] + j0 + (size_t)(ty * 4 + i)] =
-                (float)(NORM == 1 ? sum[i] : sqrt(sum[i]));
+        if (tx == 0 && ty * 4 + i < rows) {
+            float *to = s + p.a_off[a] + j0 + (size_t)(ty * 4 + i);
+
+            if (p.more_before)
+                sum[i] += (double)*to;
+            *to = (float)(NORM == 1 || p.more_after ? sum[i] : sqrt(sum[i]));
+        }
 }
 
 template <int ROWS, int NORM>
@@ -77,6 +81,8 @@ static void launch(const struct kva_dev_project *p, float *s, void *stream)
     auto kernel = project<ROWS, NORM>;
     dim3 grid((unsigned)((p->v.most + ROWS - 1) / ROWS), (unsigned)p->heads);
 
+    if (shared_bytes(ROWS, p->v.dim) > 48 << 10)
+        KVA_SHARED_LIMIT(kernel, shared_bytes(ROWS, p->v.dim));
     KVA_LAUNCH(kernel, grid, TILE_THREADS(ROWS), shared_bytes(ROWS, p->v.dim), stream, *p,
                s);
 }
@@ -85,12 +91,60 @@ void kva_dev_project(const struct kva_dev_project *p, int norm, float *s, void *
 {
     if (p->v.most == 0 || p->heads == 0)
         return;
-    if (p->v.dim <= KVA_PROJECT_DIM / 2 && norm == 1)
+    if (p->v.dim <= 128 && norm == 1)
         launch<64, 1>(p, s, stream);
-    else if (p->v.dim <= KVA_PROJECT_DIM / 2)
+    else if (p->v.dim <= 128)
         launch<64, 2>(p, s, stream);
     else if (norm == 1)
         launch<32, 1>(p, s, stream);
     else
         launch<32, 2>(p, s, stream);
+}
+
+/* ---- the factor ---- */
+
+/* One block a head; column k of L below the diagonal after column k - 1 was taken out of
+ * what is right of it. A pivot that rounding alone has left counts as zero. */
+KVA_KERNEL(256) factor(double *all, int dim, float *r)
+{
+    KVA_SHARED(double, most, 1);
+    int n = dim, t = (int)threadIdx.x;
+    double *g = all + (size_t)blockIdx.x * (size_t)n * (size_t)n;
+
+    if (t == 0) {
+        double m = 0;
+
+        for (int i = 0; i < n; i++)
+            m = g[i * n + i] > m ? g[i * n + i] : m;
+        *most = m;
+    }
+    __syncthreads();
+    for (int k = 0; k < n; k++) {
+        double d = g[k * n + k], pivot = d > 1e-14 * *most ? sqrt(d) : 0;
+
+        __syncthreads(); /* all have read the diagonal */
+        for (int i = k + t; i < n; i += 256)
+            g[i * n + k] = pivot > 0 ? g[i * n + k] / pivot : 0;
+        if (!KVA_MUT(48))
+            __syncthreads();
+        for (int rest = n - k - 1, at = t; at < rest * rest; at += 256) {
+            int i = k + 1 + at / rest, j = k + 1 + at % rest;
+
+            if (j <= i)
+                g[i * n + j] -= g[i * n + k] * g[j * n + k];
+        }
+        __syncthreads();
+    }
+    r += (size_t)blockIdx.x * (size_t)n * (size_t)n;
+    for (int at = t; at < n * n; at += 256) {
+        int i = at / n, j = at % n;
+
+        r[at] = j >= i ? (float)g[j * n + i] : 0.0f;
+    }
+}
+
+void kva_dev_factor(double *g, int heads, int dim, float *r, void *stream)
+{
+    if (heads > 0 && dim > 0)
+        KVA_LAUNCH(factor, (unsigned)heads, 256, 0, stream, g, dim, r);
 }

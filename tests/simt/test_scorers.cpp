@@ -437,8 +437,9 @@ TEST(norms_of_projected_values_are_those_of_a_double_reference)
                 }
             auto got = in_orders([&] {
                 std::vector<float> s(n, NAN);
-                struct kva_dev_project p = {v.dev(), heads, w.data(),    (size_t)c.dim,
-                                            in,      c.out, a_off.data()};
+                struct kva_dev_project p = {v.dev(),       heads, w.data(),
+                                            (size_t)c.dim, in,    c.out,
+                                            a_off.data(),  false, false};
 
                 kva_dev_project(&p, norm, s.data(), NULL);
                 return s;
@@ -453,7 +454,8 @@ TEST(worked_norm_of_a_projection)
 {
     const float w[2][4] = {{1, -1, 0, 3}, {2, 0, 1, 1}}, v[2] = {1, 2};
     const size_t off[2] = {0, 1}, a_off[2] = {0, 1};
-    struct kva_dev_project p = {{v, off, 1, 2, 1}, 2, &w[0][0], 2, 4, 2, a_off};
+    struct kva_dev_project p = {
+        {v, off, 1, 2, 1}, 2, &w[0][0], 2, 4, 2, a_off, false, false};
     float s[2];
 
     kva_dev_project(&p, 1, s, NULL);
@@ -461,6 +463,61 @@ TEST(worked_norm_of_a_projection)
     kva_dev_project(&p, 2, s, NULL);
     CHECK_NEAR(s[0], sqrt(5), 1e-7);
     CHECK_NEAR(s[1], sqrt(45), 1e-6);
+}
+
+/* The outputs in slabs; and the Euclidean norm through the factor of the Gram matrix,
+ * here of a matrix with an empty and two equal columns in each head. */
+TEST(slabs_and_the_factor_give_the_norms_of_the_whole)
+{
+    const int dim = 33, heads = 3, out = 70;
+    const size_t in = (size_t)(heads * dim);
+    ragged v({40, 5, 1}, dim);
+    std::vector<float> w = random_floats(in * (size_t)out);
+    std::vector<size_t> a_off = {0, 40, 45};
+    struct kva_dev_project p = {};
+
+    for (int o = 0; o < out; o++)
+        for (int a = 0; a < heads; a++) {
+            float *row = w.data() + (size_t)o * in + (size_t)(a * dim);
+
+            row[3] = 0;
+            row[9] = row[7];
+        }
+    p.v = v.dev();
+    p.heads = heads;
+    p.a_off = a_off.data();
+    auto norms = [&](int norm, int cut) {
+        std::vector<float> s(v.off.back(), NAN);
+
+        p.w_head = (size_t)dim;
+        p.w_stride = in;
+        for (int o = 0; o < out; o += cut) {
+            p.w = w.data() + (size_t)o * in;
+            p.out = std::min(cut, out - o);
+            p.more_before = o > 0;
+            p.more_after = o + cut < out;
+            kva_dev_project(&p, norm, s.data(), NULL);
+        }
+        return s;
+    };
+    auto factored = in_orders([&] {
+        std::vector<double> sum(in), gram(in * (size_t)dim);
+        std::vector<float> r(in * (size_t)dim, NAN), s(v.off.back(), NAN);
+
+        kva_dev_row_moments(w.data(), in, out, heads, dim, sum.data(), gram.data(), NULL);
+        kva_dev_factor(gram.data(), heads, dim, r.data(), NULL);
+        p.w = r.data();
+        p.w_head = (size_t)(dim * dim);
+        p.w_stride = (size_t)dim;
+        p.out = dim;
+        p.more_before = p.more_after = false;
+        kva_dev_project(&p, 2, s.data(), NULL);
+        return s;
+    });
+
+    for (int norm = 1; norm <= 2; norm++)
+        CHECK_CLOSE(norms(norm, 32).data(), norms(norm, out).data(), v.off.back(), 1e-6);
+    CHECK_CLOSE(factored.data(), norms(2, out).data(), v.off.back(), 1e-6);
 }
 
 /* ---- pooling ---- */
