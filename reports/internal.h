@@ -20,12 +20,14 @@ enum kva_col_kind {
     KVA_COL_BYTES,   /* shown with the binary unit that fits */
     KVA_COL_P        /* probability */
 };
+enum { KVA_KEEP_DETAIL = 50 };
 struct kva_col {
     const char *id, *label, *unit;
     enum kva_col_kind kind;
     int digits;     /* decimals when shown */
     bool interval;  /* cells carry lo and hi: exports add columns ID_lo and ID_hi */
-    int keep;       /* narrow text output moves the largest below first; 0: never */
+    int keep;       /* narrow text output moves the largest below first; 0: never;
+                     * from KVA_KEEP_DETAIL on text shows it when asked for details */
     bool text_only; /* left out of data exports: another column says it in raw form */
     const char *help;
 };

@@ -4,6 +4,7 @@
 #include "reports/internal.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,12 +71,22 @@ static void paragraph(struct kva_buf *out, const char *s, int width, const char 
     kva_buf_putc(out, '\n');
 }
 
+enum { MAX_LABEL = 48 };
+
+static void label_of(const struct kva_col *c, char out[MAX_LABEL])
+{
+    bool unit = c->unit[0] && (c->kind == KVA_COL_REAL || c->kind == KVA_COL_INT);
+
+    (void)snprintf(out, MAX_LABEL, "%.30s%s%.12s", c->label, unit ? " " : "",
+                   unit ? c->unit : "");
+}
+
 struct layout {
     const struct kva_tab *t;
     char **text; /* rows x columns */
     int width[MAX_COLS];
     bool show[MAX_COLS], left[MAX_COLS], right[MAX_COLS];
-    char label[MAX_COLS][48];
+    char label[MAX_COLS][MAX_LABEL];
 };
 
 static int total(const struct layout *l)
@@ -95,11 +106,11 @@ static bool names_row(const struct kva_tab *t, int c)
 }
 
 /* Columns still to print: all but the silent ones and those without any value. */
-static void pending(struct layout *l)
+static void pending(struct layout *l, bool details)
 {
     for (int c = 0; c < l->t->n_col; c++)
-        l->left[c] =
-            l->t->col[c].keep < 99 && (l->t->col[c].keep == 0 || kva_tab_has(l->t, c));
+        l->left[c] = l->t->col[c].keep < (details ? 99 : KVA_KEEP_DETAIL) &&
+                     (l->t->col[c].keep == 0 || kva_tab_has(l->t, c));
 }
 
 /* Takes as many of the columns left as the width holds, those of least weight last.
@@ -151,12 +162,7 @@ static enum kva_status lay_out(struct layout *l, struct kva_error *err)
     if (!l->text || t->n_col > MAX_COLS)
         return KVA_FAIL(err, KVA_ENOMEM, "report: text: out of memory");
     for (int c = 0; c < t->n_col; c++) {
-        (void)strncat(l->label[c], t->col[c].label, 30);
-        if (t->col[c].unit[0] &&
-            (t->col[c].kind == KVA_COL_REAL || t->col[c].kind == KVA_COL_INT)) {
-            (void)strncat(l->label[c], " ", 2);
-            (void)strncat(l->label[c], t->col[c].unit, 12);
-        }
+        label_of(&t->col[c], l->label[c]);
         l->width[c] = width_of(l->label[c]);
         l->right[c] = t->col[c].kind != KVA_COL_TEXT ||
                       strcmp(t->col[c].id, "keep") == 0 ||
@@ -247,7 +253,7 @@ static enum kva_status table(const struct kva_report *r, const struct kva_tab *t
     if (r->opts.color)
         kva_buf_puts(out, "\x1b[0m");
     kva_buf_putc(out, '\n');
-    pending(&l);
+    pending(&l, r->opts.details);
     while (t->n_row > 0 && choose(&l, r->opts.width))
         print_columns(r, &l, out);
     for (int i = 0; i < t->n_note; i++)
@@ -258,6 +264,39 @@ out:
         free(l.text[i]);
     free(l.text);
     return rc;
+}
+
+/* Columns that were left away, by name: each once. */
+static void details(const struct kva_report *r, struct kva_buf *out)
+{
+    const char *seen[MAX_COLS];
+    int n = 0;
+    struct kva_buf s;
+
+    kva_buf_init(&s, 0);
+    kva_buf_puts(&s, "With -v also:");
+    for (int i = 0; i < r->n_tab; i++)
+        for (int c = 0; kva_tab_shown(r, &r->tab[i]) && c < r->tab[i].n_col; c++) {
+            const struct kva_col *col = &r->tab[i].col[c];
+            char name[MAX_LABEL];
+            int k = 0;
+
+            if (col->keep < KVA_KEEP_DETAIL || col->keep >= 99 ||
+                !kva_tab_has(&r->tab[i], c))
+                continue;
+            while (k < n && strcmp(seen[k], col->id) != 0)
+                k++;
+            if (k < n || n == MAX_COLS)
+                continue;
+            label_of(col, name);
+            kva_buf_printf(&s, "%s %s", n ? "," : "", name);
+            seen[n++] = col->id;
+        }
+    kva_buf_putc(&s, '.');
+    out->failed |= s.failed;
+    if (n && !s.failed)
+        paragraph(out, s.data, r->opts.width, "", "  ");
+    kva_buf_release(&s);
 }
 
 /* What the suite says of its results goes first: "short" is no ranking at full length. */
@@ -302,6 +341,8 @@ enum kva_status kva_report_text(const struct kva_report *r, struct kva_buf *out,
     }
     if (!any)
         kva_buf_puts(out, "nothing to show in this view\n\n");
+    if (!r->opts.details)
+        details(r, out);
     for (int i = 0; i < r->n_footer; i++)
         paragraph(out, r->footer[i], r->opts.width, "", "  ");
     return kva_buf_status(out, err);

@@ -115,7 +115,8 @@ static struct kva_report_opts basic_options(void)
 {
     struct kva_report_opts o = {.only = opt.only,
                                 .reference = opt.reference,
-                                .require_figures = opt.require_figures != 0};
+                                .require_figures = opt.require_figures != 0,
+                                .details = kva_common.verbose != 0};
     struct winsize ws;
     const char *nc = getenv("NO_COLOR");
 

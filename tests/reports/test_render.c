@@ -142,6 +142,32 @@ static void text_carries_no_control_characters(void **state)
     free(w);
 }
 
+static void text_keeps_rare_columns_for_those_who_ask(void **state)
+{
+    struct world *w = simple_world();
+    struct kva_report_opts o = {.replicates = 200, .details = true};
+    struct kva_report *r = built(w, NULL);
+    struct kva_error err = {0};
+    char *text = rendered(r, kva_report_text);
+
+    (void)state;
+    assert_non_null(strstr(text, "With -v also: "));
+    assert_non_null(strstr(text, "date, commit.\n"));
+    assert_null(strstr(text, "2023-11-14\n"));
+    free(text);
+    kva_report_free(r);
+    assert_int_equal(kva_report_build(&w->d, &o, &r, &err), KVA_OK);
+    text = rendered(r, kva_report_text);
+    assert_null(strstr(text, "With -v"));
+    assert_non_null(strstr(text, "2023-11-14\n"));
+    free(text);
+    text = rendered(r, kva_report_csv);
+    assert_non_null(strstr(text, ",date,commit,"));
+    free(text);
+    kva_report_free(r);
+    free(w);
+}
+
 static void the_label_of_the_suites_is_in_every_format(void **state)
 {
     static struct kva_data_run runs[3];
@@ -490,6 +516,7 @@ int main(void)
         cmocka_unit_test(hostile_names_stay_text_on_the_page),
         cmocka_unit_test(the_policy_names_the_hash_of_the_one_script),
         cmocka_unit_test(text_has_a_contrast_of_4_5_in_both_themes),
+        cmocka_unit_test(text_keeps_rare_columns_for_those_who_ask),
         cmocka_unit_test(the_label_of_the_suites_is_in_every_format),
         cmocka_unit_test(a_report_of_one_view_shows_the_same_and_makes_no_page),
         cmocka_unit_test(figure_colours_have_a_contrast_of_3_in_both_themes),
