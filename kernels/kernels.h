@@ -152,6 +152,9 @@ struct kva_ops {
     void (*rows_put)(struct kva_ops *, const float *x, size_t width, const int32_t *row,
                      int m, float *y);
     enum kva_status (*sync)(struct kva_ops *, struct kva_error *err);
+    /* NULL, or: while on, a backend may hold back what is asked of it until somebody
+     * waits, so that a step like an earlier one goes out as a whole. Changes no bit. */
+    void (*gather)(struct kva_ops *, bool on);
     /* The pointer under which the functions below best read n floats that will neither
      * change nor move until the table closes (norm weights). On the CPU x itself. */
     const float *(*constant)(struct kva_ops *, const float *x, size_t n);

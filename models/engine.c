@@ -702,16 +702,22 @@ void kva_step_cancel(struct kva_step_state *st)
 enum kva_status kva_step(struct kva_model *m, struct kva_row *rows, int n,
                          float *raw_logits, struct kva_error *err)
 {
-    struct kva_step_state *st;
+    /* steps of questions and answers resemble each other */
+    const bool gather = m->ops->gather && !m->ops->context;
+    struct kva_step_state *st = NULL;
     enum kva_status rc;
 
-    KVA_TRY(kva_step_begin(m, rows, n, &st, err));
+    if (gather)
+        m->ops->gather(m->ops, true);
+    KVA_GO(kva_step_begin(m, rows, n, &st, err));
     for (int l = 0; l < m->arch.layers; l++)
         KVA_GO(kva_step_layer(st, l, err));
     KVA_GO(kva_step_end(st, raw_logits, err));
-    return KVA_OK;
 out:
-    kva_step_cancel(st);
+    if (gather)
+        m->ops->gather(m->ops, false);
+    if (rc != KVA_OK)
+        kva_step_cancel(st);
     return rc;
 }
 

@@ -9,8 +9,7 @@ struct kva_env_row {
     struct kva_db_env row;
     char host[256], cpu[256], detail[1024];
 };
-/* backend: NULL is "cpu"; isa: what runs there, instructions or the device's name. */
-enum kva_status kva_env_row(const char *backend, const char *isa, int threads,
-                            struct kva_env_row *e, struct kva_error *err);
+enum kva_status kva_env_row(const char *isa, int threads, struct kva_env_row *e,
+                            struct kva_error *err);
 
 #endif

@@ -220,7 +220,7 @@ void kva_cuda_done(struct kva_cuda *cu)
         blocks_free(cu);
         (void)block_new(cu, bytes); /* else the next call tries again */
     }
-    if (cu->n_blocks > 0)
+    if (cu->n_blocks > 0 && !kva_rt_gathering(cu->rt)) /* held work still uses it */
         ASAN_POISON_MEMORY_REGION(cu->block[0].base, cu->block[0].bytes);
     cu->used = 0;
 }
@@ -304,8 +304,17 @@ static const float *cuda_constant(struct kva_ops *ops, const float *x, size_t n)
     return p;
 }
 
+static void cuda_gather(struct kva_ops *ops, bool on)
+{
+    kva_rt_gather(kva_cuda_of(ops)->rt, on);
+}
+
 void kva_cuda_memory_table(struct kva_ops *ops)
 {
+    const char *graphs = getenv("KVAUDIT_GRAPHS");
+
+    if (graphs == NULL || strcmp(graphs, "0") != 0)
+        ops->gather = cuda_gather;
     ops->pages = &kva_cuda_pages;
     ops->alloc = cuda_alloc;
     ops->release = cuda_release;

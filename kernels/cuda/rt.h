@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* rt.h - what the backend needs of a device: one stream, memory, copies, events, graphs.
+/* rt.h - what the backend needs of a device: one stream, memory, copies, events, replays.
  *
  * rt_cuda.c is the CUDA runtime and driver; tests/simt/rt_host.cpp the same in ordinary
  * memory, where everything happens at once. The first failure is kept and every later
@@ -79,15 +79,17 @@ void kva_rt_event_mark(struct kva_rt *rt, struct kva_rt_event *e);
 int64_t kva_rt_event_between(struct kva_rt *rt, struct kva_rt_event *a,
                              struct kva_rt_event *b);
 
-/* ---- graphs: what is queued between begin and end is recorded, not run (the host
- * runtime runs it at once and replays nothing: supported() says so). Uploads must not
- * stand in between. */
-struct kva_rt_graph;
-bool kva_rt_graphs_supported(const struct kva_rt *rt);
-void kva_rt_graph_begin(struct kva_rt *rt);
-struct kva_rt_graph *kva_rt_graph_end(struct kva_rt *rt); /* NULL: failed */
-void kva_rt_graph_launch(struct kva_rt *rt, struct kva_rt_graph *g);
-void kva_rt_graph_free(struct kva_rt *rt, struct kva_rt_graph *g);
+/* ---- gathering (queue.h): between on and off, launches and copies are held until
+ * somebody waits; a queue like an earlier one is replayed as a graph. Not for work that
+ * goes to the stream by itself (libraries). Off: what is held goes out. */
+void kva_rt_gather(struct kva_rt *rt, bool on);
+bool kva_rt_gathering(const struct kva_rt *rt);
+struct kva_replays;
+const struct kva_replays *kva_rt_replays(const struct kva_rt *rt); /* counts */
+/* What KVA_LAUNCH becomes on a device. */
+void kva_rt_launch(void *stream, const void *kernel, const unsigned grid[3],
+                   const unsigned block[3], size_t shared, const void *const *arg,
+                   const size_t *size, size_t n);
 
 #ifdef __cplusplus
 }

@@ -5,6 +5,7 @@
  * libcuda and the program starts without a driver. Uploads are copied into a ring of
  * pinned memory first, which the device reads on its own: a piece of the ring is used
  * again when the event behind its last copy has passed. */
+#include "kernels/cuda/queue.h"
 #include "kernels/cuda/rt.h"
 
 #include <cudaTypedefs.h>
@@ -40,14 +41,18 @@ struct kva_rt {
     size_t used; /* of the piece */
     struct kva_error fault;
     bool failed;
+    struct kva_queue queue; /* while this is `gatherer` */
+    struct kva_replays replays;
 };
 
 struct kva_rt_event {
     cudaEvent_t e;
 };
-struct kva_rt_graph {
-    cudaGraphExec_t exec;
-};
+
+/* The one that gathers: launches know their stream only. */
+static struct kva_rt *gatherer;
+/* Longer uploads are no lists: they go out by themselves. */
+static const size_t HELD_UPLOAD = (size_t)256 << 10;
 
 /* Keeps the first failure; true while there is none. */
 static bool fine(struct kva_rt *rt, cudaError_t rc, const char *what)
@@ -59,6 +64,13 @@ static bool fine(struct kva_rt *rt, cudaError_t rc, const char *what)
     }
     return !rt->failed;
 }
+
+enum { MOST_ARGS = 32 };
+static void flush(struct kva_rt *rt); /* what is held goes out */
+/* True when the copy or fill was held. */
+static bool hold(struct kva_rt *rt, enum kva_queue_kind kind, void *to, const void *from,
+                 int byte, size_t bytes);
+static struct kva_replayer replayer(struct kva_rt *rt);
 
 /* ---- opening ---- */
 
@@ -157,10 +169,16 @@ enum kva_status kva_rt_open(struct kva_rt **out, struct kva_error *err)
 
 void kva_rt_close(struct kva_rt *rt)
 {
+    struct kva_replayer by;
+
     if (rt == NULL)
         return;
+    kva_rt_gather(rt, false);
     if (rt->stream)
         (void)cudaStreamSynchronize(rt->stream);
+    by = replayer(rt);
+    kva_replays_release(&rt->replays, &by);
+    kva_queue_release(&rt->queue);
     for (int i = 0; i < PIECES; i++)
         if (rt->passed[i])
             (void)cudaEventDestroy(rt->passed[i]);
@@ -190,6 +208,7 @@ enum kva_status kva_rt_status(struct kva_rt *rt, struct kva_error *err)
 
 enum kva_status kva_rt_sync(struct kva_rt *rt, struct kva_error *err)
 {
+    flush(rt);
     if (!rt->failed)
         (void)fine(rt, cudaStreamSynchronize(rt->stream), "a kernel or copy");
     return kva_rt_status(rt, err);
@@ -221,8 +240,10 @@ void *kva_rt_alloc(struct kva_rt *rt, size_t bytes, bool shared)
 
 void kva_rt_free(struct kva_rt *rt, void *p)
 {
-    if (p != NULL)
-        (void)fine(rt, cudaFree(p), "freeing");
+    if (p == NULL)
+        return;
+    flush(rt);
+    (void)fine(rt, cudaFree(p), "freeing");
 }
 
 /* The next piece of the ring, once the device has read what it held. */
@@ -237,7 +258,7 @@ static bool next_piece(struct kva_rt *rt)
            fine(rt, cudaEventSynchronize(rt->passed[rt->piece]), "a kernel or copy");
 }
 
-void kva_rt_upload(struct kva_rt *rt, void *to, const void *from, size_t bytes)
+static void upload_now(struct kva_rt *rt, void *to, const void *from, size_t bytes)
 {
     const uint8_t *at = from;
     uint8_t *out = to;
@@ -264,10 +285,33 @@ void kva_rt_upload(struct kva_rt *rt, void *to, const void *from, size_t bytes)
     }
 }
 
+static void move_now(struct kva_rt *rt, void *to, const void *from, size_t bytes)
+{
+    (void)fine(rt, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, rt->stream),
+               "copy on the device");
+}
+
+static void fill_now(struct kva_rt *rt, void *to, int byte, size_t bytes)
+{
+    (void)fine(rt, cudaMemsetAsync(to, byte, bytes, rt->stream), "fill");
+}
+
+void kva_rt_upload(struct kva_rt *rt, void *to, const void *from, size_t bytes)
+{
+    if (bytes == 0 || rt->failed)
+        return;
+    if (bytes > HELD_UPLOAD)
+        flush(rt);
+    else if (hold(rt, KVA_QUEUE_UPLOAD, to, from, 0, bytes))
+        return;
+    upload_now(rt, to, from, bytes);
+}
+
 void kva_rt_download(struct kva_rt *rt, void *to, const void *from, size_t bytes)
 {
     if (bytes == 0 || rt->failed)
         return;
+    flush(rt);
     if (fine(rt, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, rt->stream),
              "copy from the device"))
         (void)fine(rt, cudaStreamSynchronize(rt->stream), "a kernel or copy");
@@ -275,16 +319,282 @@ void kva_rt_download(struct kva_rt *rt, void *to, const void *from, size_t bytes
 
 void kva_rt_move(struct kva_rt *rt, void *to, const void *from, size_t bytes)
 {
-    if (bytes > 0 && !rt->failed)
-        (void)fine(rt,
-                   cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, rt->stream),
-                   "copy on the device");
+    if (bytes > 0 && !rt->failed && !hold(rt, KVA_QUEUE_MOVE, to, from, 0, bytes))
+        move_now(rt, to, from, bytes);
 }
 
 void kva_rt_fill(struct kva_rt *rt, void *to, int byte, size_t bytes)
 {
-    if (bytes > 0 && !rt->failed)
-        (void)fine(rt, cudaMemsetAsync(to, byte, bytes, rt->stream), "fill");
+    if (bytes > 0 && !rt->failed && !hold(rt, KVA_QUEUE_FILL, to, NULL, byte, bytes))
+        fill_now(rt, to, byte, bytes);
+}
+
+/* ---- gathering ---- */
+
+static void launch_now(struct kva_rt *rt, const struct kva_queue_item *it, void **arg)
+{
+    (void)fine(rt,
+               cudaLaunchKernel(it->kernel, (dim3){it->grid[0], it->grid[1], it->grid[2]},
+                                (dim3){it->block[0], it->block[1], it->block[2]}, arg,
+                                it->shared, rt->stream),
+               "a launch");
+}
+
+/* The arguments of a kernel as the runtime takes them. */
+static void **arguments(const struct kva_queue *q, const struct kva_queue_item *it,
+                        void *arg[MOST_ARGS])
+{
+    for (size_t i = 0; i < it->n_args; i++)
+        arg[i] = q->data + q->offset[it->arg + i];
+    return arg;
+}
+
+static void issue(void *ctx, const struct kva_queue *q)
+{
+    struct kva_rt *rt = ctx;
+    void *arg[MOST_ARGS];
+
+    for (size_t i = 0; i < q->n && !rt->failed; i++) {
+        const struct kva_queue_item *it = &q->item[i];
+
+        if (it->kind == KVA_QUEUE_KERNEL)
+            launch_now(rt, it, arguments(q, it, arg));
+        else if (it->kind == KVA_QUEUE_UPLOAD)
+            upload_now(rt, it->to, q->data + it->at, it->bytes);
+        else if (it->kind == KVA_QUEUE_MOVE)
+            move_now(rt, it->to, it->from, it->bytes);
+        else
+            fill_now(rt, it->to, it->byte, it->bytes);
+    }
+}
+
+struct graph {
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaGraphNode_t *node; /* one an item, each behind the one before */
+    cudaEvent_t done;      /* of the last launch */
+    bool launched;
+};
+
+static void graph_destroy(void *ctx, void *graph)
+{
+    struct graph *g = graph;
+
+    (void)ctx;
+    if (g->launched)
+        (void)cudaEventSynchronize(g->done);
+    if (g->exec)
+        (void)cudaGraphExecDestroy(g->exec);
+    if (g->graph)
+        (void)cudaGraphDestroy(g->graph);
+    if (g->done)
+        (void)cudaEventDestroy(g->done);
+    free(g->node);
+    free(g);
+}
+
+static struct cudaKernelNodeParams kernel_of(const struct kva_queue *q,
+                                             const struct kva_queue_item *it,
+                                             void *arg[MOST_ARGS])
+{
+    struct cudaKernelNodeParams p = {
+        .gridDim = {it->grid[0], it->grid[1], it->grid[2]},
+        .blockDim = {it->block[0], it->block[1], it->block[2]},
+        .sharedMemBytes = (unsigned)it->shared,
+        .kernelParams = arguments(q, it, arg)};
+
+    memcpy(&p.func, &it->kernel, sizeof p.func);
+    return p;
+}
+
+static struct cudaMemsetParams fill_of(const struct kva_queue_item *it)
+{
+    return (struct cudaMemsetParams){.dst = it->to,
+                                     .elementSize = 1,
+                                     .value = (unsigned)it->byte,
+                                     .width = it->bytes,
+                                     .height = 1};
+}
+
+static cudaError_t add_node(struct graph *g, const struct kva_replay *r, size_t i)
+{
+    const struct kva_queue_item *it = &r->made.item[i];
+    const cudaGraphNode_t *behind = i > 0 ? &g->node[i - 1] : NULL;
+    const size_t n = i > 0;
+    void *arg[MOST_ARGS];
+
+    if (it->kind == KVA_QUEUE_KERNEL) {
+        struct cudaKernelNodeParams p = kernel_of(&r->made, it, arg);
+
+        return cudaGraphAddKernelNode(&g->node[i], g->graph, behind, n, &p);
+    }
+    if (it->kind == KVA_QUEUE_FILL) {
+        struct cudaMemsetParams p = fill_of(it);
+
+        return cudaGraphAddMemsetNode(&g->node[i], g->graph, behind, n, &p);
+    }
+    if (it->kind == KVA_QUEUE_UPLOAD)
+        return cudaGraphAddMemcpyNode1D(&g->node[i], g->graph, behind, n, it->to,
+                                        r->host + r->slot[i], it->bytes,
+                                        cudaMemcpyHostToDevice);
+    return cudaGraphAddMemcpyNode1D(&g->node[i], g->graph, behind, n, it->to, it->from,
+                                    it->bytes, cudaMemcpyDeviceToDevice);
+}
+
+static void *graph_build(void *ctx, const struct kva_replay *r)
+{
+    struct graph *g = kva_calloc(1, sizeof *g);
+    cudaError_t rc;
+
+    if (g == NULL)
+        return NULL;
+    g->node = kva_calloc(r->made.n, sizeof *g->node);
+    rc = g->node ? cudaGraphCreate(&g->graph, 0) : cudaErrorMemoryAllocation;
+    for (size_t i = 0; i < r->made.n && rc == cudaSuccess; i++)
+        rc = add_node(g, r, i);
+    if (rc == cudaSuccess)
+        rc = cudaEventCreateWithFlags(&g->done, cudaEventDisableTiming);
+    if (rc == cudaSuccess)
+        rc = cudaGraphInstantiate(&g->exec, g->graph, 0);
+    if (rc != cudaSuccess) {
+        (void)cudaGetLastError(); /* the queue goes out item by item */
+        graph_destroy(ctx, g);
+        return NULL;
+    }
+    return g;
+}
+
+static bool graph_patch(void *ctx, struct kva_replay *r, size_t i)
+{
+    const struct kva_queue_item *it = &r->made.item[i];
+    struct graph *g = r->graph;
+    void *arg[MOST_ARGS];
+    cudaError_t rc;
+
+    (void)ctx;
+    if (it->kind == KVA_QUEUE_KERNEL) {
+        struct cudaKernelNodeParams p = kernel_of(&r->made, it, arg);
+
+        rc = cudaGraphExecKernelNodeSetParams(g->exec, g->node[i], &p);
+    } else if (it->kind == KVA_QUEUE_FILL) {
+        struct cudaMemsetParams p = fill_of(it);
+
+        rc = cudaGraphExecMemsetNodeSetParams(g->exec, g->node[i], &p);
+    } else if (it->kind == KVA_QUEUE_UPLOAD) {
+        rc = cudaGraphExecMemcpyNodeSetParams1D(g->exec, g->node[i], it->to,
+                                                r->host + r->slot[i], it->bytes,
+                                                cudaMemcpyHostToDevice);
+    } else {
+        rc = cudaGraphExecMemcpyNodeSetParams1D(g->exec, g->node[i], it->to, it->from,
+                                                it->bytes, cudaMemcpyDeviceToDevice);
+    }
+    if (rc != cudaSuccess)
+        (void)cudaGetLastError();
+    return rc == cudaSuccess;
+}
+
+static void graph_launch(void *ctx, struct kva_replay *r)
+{
+    struct kva_rt *rt = ctx;
+    struct graph *g = r->graph;
+
+    if (!rt->failed && fine(rt, cudaGraphLaunch(g->exec, rt->stream), "a graph"))
+        g->launched = fine(rt, cudaEventRecord(g->done, rt->stream), "event");
+}
+
+static void graph_wait(void *ctx, struct kva_replay *r)
+{
+    struct graph *g = r->graph;
+
+    if (g->launched)
+        (void)fine(ctx, cudaEventSynchronize(g->done), "a graph");
+}
+
+static void *host_new(void *ctx, size_t bytes)
+{
+    void *p = NULL;
+
+    (void)ctx;
+    if (cudaMallocHost(&p, bytes) == cudaSuccess)
+        return p;
+    (void)cudaGetLastError();
+    return NULL;
+}
+
+static void host_free(void *ctx, void *p)
+{
+    (void)ctx;
+    (void)cudaFreeHost(p);
+}
+
+static struct kva_replayer replayer(struct kva_rt *rt)
+{
+    return (struct kva_replayer){.ctx = rt,
+                                 .host_new = host_new,
+                                 .host_free = host_free,
+                                 .build = graph_build,
+                                 .patch = graph_patch,
+                                 .launch = graph_launch,
+                                 .wait = graph_wait,
+                                 .destroy = graph_destroy,
+                                 .issue = issue};
+}
+
+static void flush(struct kva_rt *rt)
+{
+    const struct kva_replayer by = replayer(rt);
+
+    if (rt == gatherer && rt->queue.n > 0)
+        kva_replays_flush(&rt->replays, &by, &rt->queue);
+}
+
+static bool hold(struct kva_rt *rt, enum kva_queue_kind kind, void *to, const void *from,
+                 int byte, size_t bytes)
+{
+    if (rt != gatherer)
+        return false;
+    if (kva_queue_copy(&rt->queue, kind, to, from, byte, bytes))
+        return true;
+    flush(rt);
+    return false;
+}
+
+void kva_rt_launch(void *stream, const void *kernel, const unsigned grid[3],
+                   const unsigned block[3], size_t shared, const void *const *arg,
+                   const size_t *size, size_t n)
+{
+    void *plain[MOST_ARGS];
+
+    if (gatherer != NULL && gatherer->stream == stream && n <= MOST_ARGS) {
+        if (gatherer->failed || kva_queue_kernel(&gatherer->queue, kernel, NULL, grid,
+                                                 block, shared, arg, size, n))
+            return;
+        flush(gatherer);
+    }
+    /* the arguments are read, whatever the type says; failures stay for kva_rt_status */
+    memcpy(plain, arg, (n < MOST_ARGS ? n : MOST_ARGS) * sizeof *plain);
+    (void)cudaLaunchKernel(kernel, (dim3){grid[0], grid[1], grid[2]},
+                           (dim3){block[0], block[1], block[2]}, plain, shared, stream);
+}
+
+void kva_rt_gather(struct kva_rt *rt, bool on)
+{
+    if (on && gatherer == NULL && !rt->failed)
+        gatherer = rt;
+    if (on || gatherer != rt)
+        return;
+    flush(rt);
+    gatherer = NULL;
+}
+
+bool kva_rt_gathering(const struct kva_rt *rt)
+{
+    return gatherer == rt;
+}
+
+const struct kva_replays *kva_rt_replays(const struct kva_rt *rt)
+{
+    return &rt->replays;
 }
 
 /* ---- ranges ---- */
@@ -399,7 +709,7 @@ void kva_rt_release(struct kva_rt *rt, struct kva_rt_range *r)
     memset(r, 0, sizeof *r);
 }
 
-/* ---- events and graphs ---- */
+/* ---- events ---- */
 
 struct kva_rt_event *kva_rt_event_new(struct kva_rt *rt)
 {
@@ -422,6 +732,7 @@ void kva_rt_event_free(struct kva_rt *rt, struct kva_rt_event *e)
 
 void kva_rt_event_mark(struct kva_rt *rt, struct kva_rt_event *e)
 {
+    flush(rt);
     if (!rt->failed)
         (void)fine(rt, cudaEventRecord(e->e, rt->stream), "event");
 }
@@ -435,49 +746,4 @@ int64_t kva_rt_event_between(struct kva_rt *rt, struct kva_rt_event *a,
         return 0;
     (void)fine(rt, cudaEventElapsedTime(&ms, a->e, b->e), "time between events");
     return (int64_t)((double)ms * 1e6);
-}
-
-bool kva_rt_graphs_supported(const struct kva_rt *rt)
-{
-    (void)rt;
-    return true;
-}
-
-void kva_rt_graph_begin(struct kva_rt *rt)
-{
-    if (!rt->failed)
-        (void)fine(rt,
-                   cudaStreamBeginCapture(rt->stream, cudaStreamCaptureModeThreadLocal),
-                   "begin of a graph");
-}
-
-struct kva_rt_graph *kva_rt_graph_end(struct kva_rt *rt)
-{
-    struct kva_rt_graph *g = kva_calloc(1, sizeof *g);
-    cudaGraph_t graph = NULL;
-
-    if (!rt->failed && fine(rt, cudaStreamEndCapture(rt->stream, &graph), "a graph") &&
-        g != NULL)
-        (void)fine(rt, cudaGraphInstantiate(&g->exec, graph, 0), "a graph");
-    if (graph != NULL)
-        (void)cudaGraphDestroy(graph);
-    if (g != NULL && g->exec == NULL) {
-        free(g);
-        g = NULL;
-    }
-    return g;
-}
-
-void kva_rt_graph_launch(struct kva_rt *rt, struct kva_rt_graph *g)
-{
-    if (!rt->failed)
-        (void)fine(rt, cudaGraphLaunch(g->exec, rt->stream), "a graph");
-}
-
-void kva_rt_graph_free(struct kva_rt *rt, struct kva_rt_graph *g)
-{
-    (void)rt;
-    if (g != NULL)
-        (void)cudaGraphExecDestroy(g->exec);
-    free(g);
 }

@@ -54,12 +54,35 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/rt.h"
+
 #define KVA_KERNEL_OF(threads, blocks)                                                   \
     static __global__ void __launch_bounds__(threads, blocks)
 #define KVA_KERNEL(threads)       static __global__ void __launch_bounds__(threads)
 #define KVA_DEVICE                static __device__ __forceinline__
+/* A launch goes through the runtime, which may hold it back (queue.h): the kernel, then
+ * its arguments, converted to the types of its parameters. */
+template <typename... P> struct kva_launch {
+    dim3 grid, block;
+    size_t shared;
+    void *stream;
+    void (*kernel)(P...);
+
+    kva_launch(dim3 g, dim3 b, size_t s, void *st, void (*k)(P...))
+        : grid(g), block(b), shared(s), stream(st), kernel(k)
+    {
+    }
+    void operator()(P... p) const
+    {
+        const void *arg[] = {&p...};
+        const size_t size[] = {sizeof p...};
+        const unsigned g[3] = {grid.x, grid.y, grid.z}, b[3] = {block.x, block.y, block.z};
+
+        kva_rt_launch(stream, (const void *)kernel, g, b, shared, arg, size, sizeof...(P));
+    }
+};
 #define KVA_LAUNCH(k, grid, block, shared, stream, ...)                                  \
-    k<<<(grid), (block), (shared), (cudaStream_t)(stream)>>>(__VA_ARGS__)
+    kva_launch((grid), (block), (shared), (stream), k)(__VA_ARGS__)
 #define KVA_SHARED(type, name, n) __shared__ type name[n]
 #define KVA_DYN_SHARED(type, name)                                                       \
     extern __shared__ __align__(16) unsigned char kva_dynamic[];                         \

@@ -2,10 +2,14 @@
 /* rt_host.cpp - rt.h in ordinary memory: what the backend asks of a device happens at
  * once.
  *
+ * Held work (queue.h) runs when somebody waits, from the graph's own copies where there is
+ * one: a patch that was forgotten shows.
+ *
  * Allocations are pieces of the heap of their exact size, filled with NaN; ranges are
  * address space of which only the committed part can be touched. Every byte is counted as
  * a device would count it. Mistakes of the emulator (simt.h) are failures of the device
  * here. */
+#include "kernels/cuda/queue.h"
 #include "kernels/cuda/rt.h"
 
 extern "C" {
@@ -19,12 +23,15 @@ extern "C" {
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <vector>
 
 struct kva_rt {
     struct kva_rt_info info;
     std::map<void *, size_t> pieces;
     kva_error fault;
     bool failed;
+    kva_queue queue; /* while this is `gatherer` */
+    kva_replays replays;
 };
 struct kva_rt_event {
     int64_t ns;
@@ -51,6 +58,129 @@ int64_t now_ns()
 
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* ---- held work ---- */
+
+kva_rt *gatherer;
+
+/* An item with what it needs, for nobody else to change. */
+struct copy {
+    kva_queue_item item;
+    std::vector<uint64_t> args; /* of the kernel, aligned */
+    const char *name;
+    const uint8_t *from; /* of an upload */
+};
+
+copy copy_of(const kva_queue &q, size_t i, const uint8_t *from)
+{
+    copy c = {q.item[i], {}, nullptr, from};
+
+    if (c.item.kind == KVA_QUEUE_KERNEL) {
+        size_t at = q.offset[c.item.arg], name = q.offset[c.item.arg + 1];
+
+        c.args.resize((name - at + 7) / 8);
+        memcpy(c.args.data(), q.data + at, name - at);
+        memcpy(&c.name, q.data + name, sizeof c.name);
+    }
+    return c;
+}
+
+void run(copy &c)
+{
+    const kva_queue_item &it = c.item;
+
+    if (it.kind == KVA_QUEUE_KERNEL) {
+        kva_simt_held h = {};
+
+        h.name = c.name;
+        memcpy(&h.kernel, &it.kernel, sizeof h.kernel);
+        memcpy(&h.run, &it.extra, sizeof h.run);
+        h.grid = dim3(it.grid[0], it.grid[1], it.grid[2]);
+        h.block = dim3(it.block[0], it.block[1], it.block[2]);
+        h.shared = it.shared;
+        h.run(&h, c.args.data());
+    } else if (it.kind == KVA_QUEUE_UPLOAD) {
+        memcpy(it.to, c.from, it.bytes);
+    } else if (it.kind == KVA_QUEUE_MOVE) {
+        memmove(it.to, it.from, it.bytes);
+    } else {
+        memset(it.to, it.byte, it.bytes);
+    }
+}
+
+void *host_new(void *, size_t bytes)
+{
+    return malloc(bytes);
+}
+void host_free(void *, void *p)
+{
+    free(p);
+}
+void issue(void *, const kva_queue *q)
+{
+    for (size_t i = 0; i < q->n; i++) {
+        copy c = copy_of(*q, i, q->data + q->item[i].at);
+
+        run(c);
+    }
+}
+void *graph_build(void *, const kva_replay *r)
+{
+    auto *g = new std::vector<copy>;
+
+    for (size_t i = 0; i < r->made.n; i++)
+        g->push_back(copy_of(r->made, i, r->host + r->slot[i]));
+    return g;
+}
+bool graph_patch(void *, kva_replay *r, size_t i)
+{
+    (*static_cast<std::vector<copy> *>(r->graph))[i] =
+        copy_of(r->made, i, r->host + r->slot[i]);
+    return true;
+}
+void graph_launch(void *, kva_replay *r)
+{
+    for (copy &c : *static_cast<std::vector<copy> *>(r->graph))
+        run(c);
+}
+void graph_wait(void *, kva_replay *)
+{
+}
+void graph_destroy(void *, void *graph)
+{
+    delete static_cast<std::vector<copy> *>(graph);
+}
+const kva_replayer replayer = {nullptr,     host_new,     host_free,
+                               graph_build, graph_patch,  graph_launch,
+                               graph_wait,  graph_destroy, issue};
+
+bool hold_launch(const kva_simt_held *h)
+{
+    const unsigned grid[3] = {h->grid.x, h->grid.y, h->grid.z},
+                   block[3] = {h->block.x, h->block.y, h->block.z};
+    const void *arg[2] = {h->args, &h->name}, *kernel, *extra;
+    const size_t size[2] = {h->bytes, sizeof h->name};
+
+    memcpy(&kernel, &h->kernel, sizeof kernel);
+    memcpy(&extra, &h->run, sizeof extra);
+    return kva_queue_kernel(&gatherer->queue, kernel, extra, grid, block, h->shared, arg,
+                            size, 2);
+}
+
+void flush(kva_rt *rt)
+{
+    if (rt != gatherer)
+        return;
+    kva_simt_hold = nullptr;
+    kva_replays_flush(&rt->replays, &replayer, &rt->queue);
+    kva_simt_hold = hold_launch;
+}
+
+bool hold(kva_rt *rt, kva_queue_kind kind, void *to, const void *from, int byte,
+          size_t bytes)
+{
+    return rt == gatherer && kva_queue_copy(&rt->queue, kind, to, from, byte, bytes);
 }
 
 } // namespace
@@ -100,6 +230,9 @@ void kva_rt_close(struct kva_rt *rt)
 {
     if (rt == NULL)
         return;
+    kva_rt_gather(rt, false);
+    kva_replays_release(&rt->replays, &replayer);
+    kva_queue_release(&rt->queue);
     while (!rt->pieces.empty())
         kva_rt_free(rt, rt->pieces.begin()->first);
     delete rt;
@@ -130,6 +263,7 @@ enum kva_status kva_rt_status(struct kva_rt *rt, struct kva_error *err)
 enum kva_status kva_rt_sync(struct kva_rt *rt, struct kva_error *err)
 {
     waits++;
+    flush(rt);
     return kva_rt_status(rt, err);
 }
 
@@ -158,6 +292,7 @@ void *kva_rt_alloc(struct kva_rt *rt, size_t bytes, bool shared)
 
 void kva_rt_free(struct kva_rt *rt, void *p)
 {
+    flush(rt);
     auto at = rt->pieces.find(p);
 
     if (at == rt->pieces.end())
@@ -169,26 +304,28 @@ void kva_rt_free(struct kva_rt *rt, void *p)
 
 void kva_rt_upload(struct kva_rt *rt, void *to, const void *from, size_t bytes)
 {
-    (void)rt;
-    if (bytes > 0)
+    if (bytes > 0 && !hold(rt, KVA_QUEUE_UPLOAD, to, from, 0, bytes))
         memcpy(to, from, bytes);
 }
 
 void kva_rt_download(struct kva_rt *rt, void *to, const void *from, size_t bytes)
 {
     waits++;
-    kva_rt_upload(rt, to, from, bytes);
+    flush(rt);
+    if (bytes > 0)
+        memcpy(to, from, bytes);
 }
 
 void kva_rt_move(struct kva_rt *rt, void *to, const void *from, size_t bytes)
 {
-    kva_rt_upload(rt, to, from, bytes);
+    if (bytes > 0 && !hold(rt, KVA_QUEUE_MOVE, to, from, 0, bytes))
+        memcpy(to, from, bytes);
 }
 
 void kva_rt_fill(struct kva_rt *rt, void *to, int byte, size_t bytes)
 {
-    (void)rt;
-    memset(to, byte, bytes);
+    if (bytes > 0 && !hold(rt, KVA_QUEUE_FILL, to, NULL, byte, bytes))
+        memset(to, byte, bytes);
 }
 
 size_t kva_rt_granule(struct kva_rt *rt)
@@ -235,7 +372,7 @@ enum kva_status kva_rt_commit(struct kva_rt *rt, struct kva_rt_range *r, size_t 
 
 void kva_rt_decommit(struct kva_rt *rt, struct kva_rt_range *r, size_t from, size_t bytes)
 {
-    (void)rt;
+    flush(rt);
     r->committed = from;
     if (!r->resident)
         return;
@@ -245,7 +382,7 @@ void kva_rt_decommit(struct kva_rt *rt, struct kva_rt_range *r, size_t from, siz
 
 void kva_rt_release(struct kva_rt *rt, struct kva_rt_range *r)
 {
-    (void)rt;
+    flush(rt);
     if (r->base == NULL)
         return;
     used -= r->resident ? r->committed : r->bytes;
@@ -267,7 +404,7 @@ void kva_rt_event_free(struct kva_rt *rt, struct kva_rt_event *e)
 
 void kva_rt_event_mark(struct kva_rt *rt, struct kva_rt_event *e)
 {
-    (void)rt;
+    flush(rt);
     e->ns = now_ns();
 }
 
@@ -278,31 +415,24 @@ int64_t kva_rt_event_between(struct kva_rt *rt, struct kva_rt_event *a,
     return b->ns - a->ns;
 }
 
-bool kva_rt_graphs_supported(const struct kva_rt *rt)
+void kva_rt_gather(struct kva_rt *rt, bool on)
 {
-    (void)rt;
-    return false;
+    if (on && gatherer == NULL) {
+        gatherer = rt;
+        kva_simt_hold = hold_launch;
+    } else if (!on && gatherer == rt) {
+        flush(rt);
+        gatherer = NULL;
+        kva_simt_hold = nullptr;
+    }
 }
 
-void kva_rt_graph_begin(struct kva_rt *rt)
+bool kva_rt_gathering(const struct kva_rt *rt)
 {
-    (void)rt;
+    return gatherer == rt;
 }
 
-struct kva_rt_graph *kva_rt_graph_end(struct kva_rt *rt)
+const struct kva_replays *kva_rt_replays(const struct kva_rt *rt)
 {
-    (void)rt;
-    return NULL;
-}
-
-void kva_rt_graph_launch(struct kva_rt *rt, struct kva_rt_graph *g)
-{
-    (void)rt;
-    (void)g;
-}
-
-void kva_rt_graph_free(struct kva_rt *rt, struct kva_rt_graph *g)
-{
-    (void)rt;
-    (void)g;
+    return &rt->replays;
 }

@@ -429,6 +429,8 @@ void run_block(dim3 grid, dim3 dim, dim3 index, size_t shared)
 
 } // namespace
 
+bool (*kva_simt_hold)(const kva_simt_held *h);
+
 void kva_simt_run(const char *name, void (*of)(void), dim3 grid, dim3 dim, size_t shared,
                   kva_simt_body body, void *closure)
 {

@@ -79,6 +79,19 @@ void kva_simt_run(const char *name, void (*kernel)(void), dim3 grid, dim3 block,
 void kva_simt_shared_limit(void (*kernel)(void), size_t bytes);
 #define KVA_SHARED_LIMIT(k, bytes) kva_simt_shared_limit((void (*)(void))(k), (bytes))
 
+/* A launch held back: whoever holds it copies `args` and calls run later. */
+struct kva_simt_held {
+    const char *name;
+    void (*kernel)(void);
+    dim3 grid, block;
+    size_t shared;
+    void (*run)(const kva_simt_held *h, void *args);
+    const void *args;
+    size_t bytes;
+};
+/* NULL: launches run at once. False: not this one. */
+extern bool (*kva_simt_hold)(const kva_simt_held *h);
+
 /* A launch: the kernel, and its arguments, which live as long as the grid runs. */
 template <typename... P> struct kva_simt_launch {
     const char *name;
@@ -99,10 +112,22 @@ template <typename... P> struct kva_simt_launch {
 
         std::apply(l->kernel, *l->args);
     }
+    static void run(const kva_simt_held *h, void *args)
+    {
+        kva_simt_launch l(h->name, h->grid, h->block, h->shared, nullptr,
+                          (void (*)(P...))h->kernel);
+
+        l.args = static_cast<std::tuple<P...> *>(args);
+        kva_simt_run(l.name, h->kernel, l.grid, l.block, l.shared, call, &l);
+    }
     template <typename... A> void operator()(A... a)
     {
         std::tuple<P...> all(a...);
+        kva_simt_held h = {name,   (void (*)(void))kernel, grid, block, shared, run, &all,
+                           sizeof all};
 
+        if (kva_simt_hold && kva_simt_hold(&h))
+            return;
         args = &all;
         kva_simt_run(name, (void (*)(void))kernel, grid, block, shared, call, this);
     }
