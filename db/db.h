@@ -402,8 +402,11 @@ struct kva_data_run {
         *compiler;
     char *argv_json; /* the command that ran it, a JSON list of strings */
     int64_t started_ms, ended_ms;
-    char *backend; /* "cpu", "cuda" */
-    int git_dirty, shard_i, shard_n;
+    char *backend;           /* "cpu", "cuda" */
+    char *gpu_name, *driver; /* NULL: none */
+    char *env_json;          /* of the machine: "isa", "threads" and what else counts */
+    int64_t ram_bytes;
+    int cpu_logical, git_dirty, shard_i, shard_n;
     uint8_t config_sha256[32];
     uint8_t perf_digest[32]; /* of what may change speed: times compare only when equal */
 };

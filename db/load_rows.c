@@ -362,8 +362,14 @@ enum kva_status kva_load_run(struct kva_loader *ld, sqlite3_stmt *st)
     r->shard_i = sqlite3_column_int(st, 15);
     r->shard_n = sqlite3_column_int(st, 16);
     kva_load_digest(st, 17, r->perf_digest);
+    r->cpu_logical = sqlite3_column_int(st, 18);
+    r->ram_bytes = sqlite3_column_int64(st, 19);
+    r->gpu_name = kva_load_text(ld, st, 20, false);
+    r->driver = kva_load_text(ld, st, 21, false);
+    r->env_json = kva_load_text(ld, st, 22, true);
     return r->uuid && r->status && r->label && r->config_json && r->git_commit &&
-                   r->cpu_model && r->cflags && r->compiler && r->argv_json && r->backend
+                   r->cpu_model && r->cflags && r->compiler && r->argv_json &&
+                   r->backend && r->env_json
                ? KVA_OK
                : kva_load_no_memory(ld);
 }

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <jansson.h>
+
 #define SAY(r, ...)                                                                      \
     kva_list_add((r), &(r)->summary, &(r)->n_summary, &(r)->cap_summary, __VA_ARGS__)
 #define FOOT(r, ...)                                                                     \
@@ -243,26 +245,16 @@ static void methods_table(struct kva_report *r, const struct kva_data *d,
 
 /* ---- runs ---- */
 
-enum {
-    R_UUID,
-    R_START,
-    R_STATUS,
-    R_LABEL,
-    R_COMMIT,
-    R_CONFIG,
-    R_CPU,
-    R_COMPILER,
-    R_COLS
-};
+enum { R_UUID, R_START, R_STATUS, R_LABEL, R_COMMIT, R_ENV, R_CONFIG, R_COLS };
 static const struct kva_col RUNS[R_COLS] = {
     {"run", "run", "", KVA_COL_TEXT, 0, false, 0, false, ""},
     {"started", "started", "UTC", KVA_COL_TEXT, 0, false, 0, false, ""},
     {"status", "status", "", KVA_COL_TEXT, 0, false, 0, false, ""},
     {"label", "label", "", KVA_COL_TEXT, 0, false, 3, false, ""},
     {"commit", "commit", "", KVA_COL_TEXT, 0, false, 1, false, "+ when modified"},
+    {"environment", "environment", "", KVA_COL_TEXT, 0, false, 2, false,
+     "as in the table of environments"},
     {"config_sha256", "suite SHA-256", "", KVA_COL_TEXT, 0, false, 4, false, ""},
-    {"cpu", "processor", "", KVA_COL_TEXT, 0, false, 5, false, ""},
-    {"compiler", "build", "", KVA_COL_TEXT, 0, false, 6, false, ""},
 };
 
 static void utc(int64_t ms, char out[32])
@@ -273,6 +265,15 @@ static void utc(int64_t ms, char out[32])
     out[0] = 0;
     if (ms > 0 && gmtime_r(&s, &tm))
         strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
+/* The first digits of the digest of what may change speed. */
+static const char *environment_name(struct kva_arena *a, const struct kva_data_run *x)
+{
+    char hex[65];
+
+    kva_hex(x->perf_digest, 32, hex);
+    return kva_arena_printf(a, "%.12s", hex);
 }
 
 static void runs_table(struct kva_report *r, const struct kva_data *d)
@@ -299,11 +300,100 @@ static void runs_table(struct kva_report *r, const struct kva_data *d)
         row->cell[R_COMMIT] = kva_val_text(kva_arena_printf(
             a, "%s%s", kva_report_clean(a, x->git_commit), x->git_dirty ? "+" : ""));
         row->cell[R_CONFIG] = kva_val_text(kva_arena_strdup(a, hex));
-        row->cell[R_CPU] = kva_val_text(kva_report_clean(a, x->cpu_model));
-        row->cell[R_COMPILER] =
-            kva_val_text(kva_arena_printf(a, "%s, %s", kva_report_clean(a, x->compiler),
-                                          kva_report_clean(a, x->cflags)));
+        row->cell[R_ENV] = kva_val_text(environment_name(a, x));
     }
+}
+
+/* ---- environments ---- */
+
+enum {
+    E_NAME,
+    E_BACKEND,
+    E_CPU,
+    E_LOGICAL,
+    E_RAM,
+    E_GPU,
+    E_DRIVER,
+    E_ISA,
+    E_THREADS,
+    E_COMPILER,
+    E_FLAGS,
+    E_COLS
+};
+static const struct kva_col ENVIRONMENTS[E_COLS] = {
+    {"environment", "environment", "", KVA_COL_TEXT, 0, false, 0, false,
+     "all that may change speed; times compare inside one"},
+    {"backend", "backend", "", KVA_COL_TEXT, 0, false, 0, false, ""},
+    {"cpu", "processor", "", KVA_COL_TEXT, 0, false, 1, false, ""},
+    {"cpu_logical", "logical CPUs", "", KVA_COL_INT, 0, false, 3, false, ""},
+    {"ram_bytes", "memory", "", KVA_COL_BYTES, 0, false, 4, false, ""},
+    {"gpu", "device", "", KVA_COL_TEXT, 0, false, 2, false, ""},
+    {"driver", "driver", "", KVA_COL_TEXT, 0, false, 5, false, ""},
+    {"isa", "instructions", "", KVA_COL_TEXT, 0, false, 6, false, ""},
+    {"threads", "threads", "", KVA_COL_INT, 0, false, 7, false, "of one worker"},
+    {"compiler", "compiler", "", KVA_COL_TEXT, 0, false, 8, false, ""},
+    {"cflags", "flags", "", KVA_COL_TEXT, 0, false, 9, false, ""},
+};
+
+static int cmp_environment(const void *p, const void *q)
+{
+    const struct kva_data_run *a = *(const struct kva_data_run *const *)p;
+    const struct kva_data_run *b = *(const struct kva_data_run *const *)q;
+
+    return memcmp(a->perf_digest, b->perf_digest, 32);
+}
+
+/* "isa" and "threads" stand in the description alone. */
+static void described(struct kva_arena *a, const struct kva_data_run *x,
+                      struct kva_val *v)
+{
+    json_t *doc = x->env_json ? json_loads(x->env_json, 0, NULL) : NULL;
+    const char *isa = json_string_value(json_object_get(doc, "isa"));
+
+    v[E_ISA] = kva_val_text(isa ? kva_report_clean(a, isa) : "");
+    v[E_THREADS] =
+        kva_val_number(json_is_integer(json_object_get(doc, "threads"))
+                           ? (double)json_integer_value(json_object_get(doc, "threads"))
+                           : (double)NAN);
+    json_decref(doc);
+}
+
+static void environments_table(struct kva_report *r, const struct kva_data *d)
+{
+    struct kva_tab *t =
+        kva_tab_add(r, "environments", KVA_VIEW_ABOUT, ENVIRONMENTS, E_COLS);
+    const struct kva_data_run **run = kva_calloc((size_t)d->n_runs + 1, sizeof *run);
+    struct kva_arena *a = &r->arena;
+
+    if (!t || !run) {
+        r->nomem = true;
+        free(run);
+        return;
+    }
+    t->heading = t->caption = "Environments";
+    for (int i = 0; i < d->n_runs; i++)
+        run[i] = &d->runs[i];
+    qsort(run, (size_t)d->n_runs, sizeof *run, cmp_environment);
+    for (int i = 0, n; i < d->n_runs; i += n) {
+        const struct kva_data_run *x = run[i];
+        struct kva_row *row = kva_tab_row(r, t);
+
+        for (n = 1; i + n < d->n_runs && cmp_environment(&run[i], &run[i + n]) == 0; n++)
+            continue;
+        if (!row)
+            break;
+        row->cell[E_NAME] = kva_val_text(environment_name(a, x));
+        row->cell[E_BACKEND] = kva_val_text(kva_report_clean(a, x->backend));
+        row->cell[E_CPU] = kva_val_text(kva_report_clean(a, x->cpu_model));
+        row->cell[E_LOGICAL] = kva_val_number(x->cpu_logical);
+        row->cell[E_RAM] = kva_val_number((double)x->ram_bytes);
+        row->cell[E_GPU] = kva_val_text(kva_report_clean(a, x->gpu_name));
+        row->cell[E_DRIVER] = kva_val_text(kva_report_clean(a, x->driver));
+        described(a, x, row->cell);
+        row->cell[E_COMPILER] = kva_val_text(kva_report_clean(a, x->compiler));
+        row->cell[E_FLAGS] = kva_val_text(kva_report_clean(a, x->cflags));
+    }
+    free(run);
 }
 
 /* ---- footer ---- */
@@ -330,34 +420,44 @@ static void noise_line(struct kva_report *r)
                 "(suite key reps); ties come from the tests alone.");
 }
 
+/* What stands behind the numbers, with every constant. */
+static void statistics(struct kva_report *r)
+{
+    FOOT(r, "Scores are times 100, with 95 %% intervals: Wilson for one task that is "
+            "right or wrong; Wilson at the effective size, from the observed spread, for "
+            "fractions, suites and several questions on one context.");
+    FOOT(r,
+         "Retention: while fewer than 30 units (samples, or contexts that several share) "
+         "differ from dense, or one task has fewer than 30, the t interval of the "
+         "linearised ratio; else the paired bootstrap over units within tasks, 95 %% "
+         "percentiles. B = %d, seed %llu.",
+         r->opts.replicates, (unsigned long long)r->opts.seed);
+    FOOT(r,
+         "Ranks: 1 + number of methods significantly better at the same nominal budget; "
+         "exact McNemar for one binary task, else paired sign flip (exact up to 20 "
+         "differences, else %d flips, seed %llu); Benjamini-Hochberg over the pairs of "
+         "one budget, alpha = %.3g. p of differences to dense: adjusted over the rows of "
+         "one table.",
+         r->opts.replicates, (unsigned long long)r->opts.seed, r->opts.alpha);
+    FOOT(r,
+         "Win, tie, loss: mode stat (significant and above the noise floor); beside "
+         "it, where shown, exact and epsilon = %.3g.",
+         KVA_EPSILON);
+}
+
 static void footer(struct kva_report *r, const struct kva_data *d,
                    const struct kva_cells *c, int shown)
 {
     FOOT(r, "%d cells in the databases: %d in these tables, %d left out by --only.",
          d->n_cells, shown, c->n_left_out);
-    FOOT(
-        r,
-        "Retention: paired bootstrap over samples within tasks, B = %d, seed %llu, 95 %% "
-        "percentile intervals; the t interval of the linearised ratio for one task of "
-        "fewer "
-        "than 30 samples.",
-        r->opts.replicates, (unsigned long long)r->opts.seed);
-    FOOT(r,
-         "Ranks: 1 + number of methods significantly better at the same nominal budget; "
-         "exact "
-         "McNemar for one binary task, else paired sign flip; Benjamini-Hochberg over "
-         "the pairs "
-         "of one budget, alpha = %.3g. Tie mode: stat. p of differences to dense: "
-         "adjusted over "
-         "the rows of one table.",
-         r->opts.alpha);
+    statistics(r);
     noise_line(r);
-    FOOT(r, "Scores are times 100. Held: (allocated + meta) / full cache. Smallest "
-            "effect (MDE): "
-            "power 0.8, alpha 0.05, with the observed share of differing samples.");
+    FOOT(r, "Held: (allocated + meta) / full cache. Smallest effect (MDE): power 0.8, "
+            "alpha 0.05, with the observed share of differing samples.");
     FOOT(r, "Pruned caches are not comparable with MLPerf closed-division results.");
     if (r->opts.command)
         FOOT(r, "Command: %s", r->opts.command);
+    FOOT(r, "Database schema (user_version): %d.", KVA_DB_SCHEMA);
     FOOT(r, "Made by kvaudit %s from results up to %s.", KVA_VERSION, r->generated);
 }
 
@@ -402,6 +502,7 @@ enum kva_status kva_about_build(struct kva_report *r, const struct kva_data *d,
     summary(r);
     methods_table(r, d, c);
     runs_table(r, d);
+    environments_table(r, d);
     footer(r, d, c, shown);
     if (r->nomem)
         return KVA_FAIL(err, KVA_ENOMEM, "report: out of memory");

@@ -288,6 +288,8 @@ void kva_arm_measure(const struct kva_data *d, const struct kva_cells *c,
 enum kva_status kva_boards_compute(struct kva_report *r, const struct kva_data *d,
                                    const struct kva_cells *c, struct kva_error *err);
 
+#define KVA_EPSILON 0.005 /* ties in mode epsilon, reports.md 4.5 */
+
 /* ---- pairs.c: paired values of two rows, the measure of all tests ---- */
 /* All "higher is better". */
 enum kva_measure {

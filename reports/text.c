@@ -334,7 +334,7 @@ enum kva_status kva_report_text(const struct kva_report *r, struct kva_buf *out,
         const struct kva_tab *t = &r->tab[i];
 
         if (!kva_tab_shown(r, t) ||
-            (t->view == KVA_VIEW_ABOUT && strcmp(t->id, "runs") == 0))
+            (t->view == KVA_VIEW_ABOUT && strcmp(t->id, "methods") != 0))
             continue;
         KVA_TRY(table(r, t, out, err));
         any = true;

@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 enum { DRAWS = 2000, MAX_THREADS = 16 }; /* draws: reports.md 4.3, quick */
-static const double EPSILON = 0.005;
 
 struct line {
     int *cell, n;
@@ -401,7 +400,7 @@ static void row_of(struct work *w, const struct job *j, int bytes, int mode,
     row->cell[W_SCHEDULE] = kva_val_text(a->schedule);
     row->cell[W_VISIBLE] = kva_val_text(a->visibility);
     if (mode == KVA_TIE_EPSILON)
-        row->cell[W_EPSILON] = kva_val_number(EPSILON);
+        row->cell[W_EPSILON] = kva_val_number(KVA_EPSILON);
     if (mode == KVA_TIE_STAT)
         row->cell[W_ALPHA] = kva_val_number(w->rules.alpha);
 }
@@ -446,7 +445,7 @@ static void table(struct work *w)
         "exact: only equal means tie. epsilon: differences up to %.1f points "
         "tie. stat: p under %.10g after Benjamini-Hochberg over the pairs, above "
         "the noise floor where one was measured, else a tie.",
-        100 * EPSILON, w->rules.alpha);
+        100 * KVA_EPSILON, w->rules.alpha);
     kva_tab_note(r, t,
                  "bytes: the reference's budget that holds most without holding more, at "
                  "least 98 %%; a masked cell costs the full cache.");
@@ -465,7 +464,7 @@ enum kva_status kva_wtl_table(struct kva_report *r, const struct kva_data *d,
     w.rules = (struct kva_duel_rules){
         .free = KVA_COMPARE_METHOD | KVA_COMPARE_ENFORCE,
         .measure = KVA_MEASURE_SCORE,
-        .epsilon = EPSILON,
+        .epsilon = KVA_EPSILON,
         .alpha = r->opts.alpha,
         .seed = r->opts.seed,
         .replicates = r->opts.replicates < DRAWS ? r->opts.replicates : DRAWS,

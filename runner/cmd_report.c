@@ -142,6 +142,8 @@ static enum kva_status emit(const struct kva_data *data, const char *view,
     kva_buf_printf(&command, "kvaudit report %s", view);
     if (opt.only)
         kva_buf_printf(&command, " --only '%s'", opt.only);
+    if (opt.reference)
+        kva_buf_printf(&command, " --reference '%s'", opt.reference);
     o.view = view;
     o.command = command.data;
     o.one_view = !opt.dir && !html;

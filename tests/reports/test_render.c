@@ -5,6 +5,7 @@
 
 #include "reports/figures.h"
 #include "tests/reports/page.h"
+#include "tests/reports/tables.h"
 
 #define HOSTILE "\"><script>alert(1)</script>"
 #define FORMULA "=cmd|' /C calc'!A0"
@@ -137,6 +138,54 @@ static void text_carries_no_control_characters(void **state)
     for (const char *s = text; *s; s++)
         assert_true((unsigned char)*s >= 0x20 || *s == '\n');
     assert_int_equal(strlen(text) > 0, 1);
+    free(text);
+    kva_report_free(r);
+    free(w);
+}
+
+static void every_environment_stands_once_and_the_rules_are_in_words(void **state)
+{
+    static struct kva_data_run runs[3];
+    struct world *w = simple_world();
+    struct kva_report *r;
+    const struct kva_tab *t;
+    char *text;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        runs[i] = w->run[0];
+        memset(runs[i].perf_digest, i == 1 ? 0xab : 0x12, 32);
+        runs[i].env_json = S("{\"isa\":\"avx2\",\"threads\":3}");
+        runs[i].git_dirty = i == 2;
+        runs[i].cpu_logical = 8;
+    }
+    runs[1].env_json = S("no JSON");
+    runs[1].gpu_name = S("H<200>");
+    w->d.runs = runs;
+    w->d.n_runs = 3;
+    r = built(w, NULL);
+    t = tab(r, "environments");
+    assert_int_equal(t->n_row, 2);
+    assert_string_equal(word(t, 0, "environment"), "121212121212");
+    assert_string_equal(word(t, 0, "isa"), "avx2");
+    NEAR(number(t, 0, "threads"), 3, 0);
+    NEAR(number(t, 0, "cpu_logical"), 8, 0);
+    assert_string_equal(word(t, 1, "gpu"), "H<200>");
+    assert_true(isnan(number(t, 1, "threads")));
+    t = tab(r, "runs");
+    assert_string_equal(word(t, 1, "environment"), "abababababab");
+    assert_string_equal(word(t, 2, "commit"), "aa+");
+    text = page(r, NULL);
+    check_page(text);
+    assert_non_null(strstr(text, "H&lt;200&gt;"));
+    for (int i = 0; i < 6; i++) {
+        static const char *const said[6] = {
+            "fewer than 30 units", "t interval of the linearised ratio",
+            "B = 500, seed 0",     "epsilon = 0.005",
+            "alpha = 0.05",        "Database schema (user_version): 2."};
+
+        assert_non_null(strstr(text, said[i]));
+    }
     free(text);
     kva_report_free(r);
     free(w);
@@ -516,6 +565,7 @@ int main(void)
         cmocka_unit_test(hostile_names_stay_text_on_the_page),
         cmocka_unit_test(the_policy_names_the_hash_of_the_one_script),
         cmocka_unit_test(text_has_a_contrast_of_4_5_in_both_themes),
+        cmocka_unit_test(every_environment_stands_once_and_the_rules_are_in_words),
         cmocka_unit_test(text_keeps_rare_columns_for_those_who_ask),
         cmocka_unit_test(the_label_of_the_suites_is_in_every_format),
         cmocka_unit_test(a_report_of_one_view_shows_the_same_and_makes_no_page),
