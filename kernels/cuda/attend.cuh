@@ -86,8 +86,11 @@ KVA_DEVICE void attend_query(const attend_item &it, int h, int u, uint16_t *hi,
     const int lane = (int)threadIdx.x % KVA_WARP;
     const int group = it.heads / it.view.kv_heads, row = u / group;
     const bool real = row < it.rows;
-    const float *q = it.q + (size_t)(real ? row : 0) * it.q_stride +
-                     (size_t)(h * group + u % group) * it.view.dim_k;
+    /* mutant: heads of a group taken as if they lay kv_heads apart */
+    const int head =
+        KVA_MUT(36) ? u % group * it.view.kv_heads + h : h * group + u % group;
+    const float *q =
+        it.q + (size_t)(real ? row : 0) * it.q_stride + (size_t)head * it.view.dim_k;
     float x[D / KVA_WARP], top = 0.0f, up;
     int e;
 

@@ -17,7 +17,8 @@ extern "C" {
     "wgmma, TMA; __launch_bounds__ is not checked; expf and fused operations differ "    \
     "from a device's in last bits"
 
-/* Orders of threads and blocks. */
+/* Orders of threads and blocks. In SHUFFLE_B each warp runs as far as it comes before
+ * another one moves. */
 enum kva_simt_order {
     SIMT_FORWARD,
     SIMT_BACKWARD,

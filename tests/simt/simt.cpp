@@ -355,6 +355,19 @@ void sweep_order(std::vector<int> &at, bool again)
         }
 }
 
+/* One warp as far as it comes without the others: what a missing barrier lets happen. */
+void run_ahead(int warp, int threads)
+{
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int i = warp * 32; i < warp * 32 + 32 && i < threads; i++)
+            if (now_block.fibers[(size_t)i]->st == READY) {
+                resume(now_block.fibers[(size_t)i]);
+                moved = true;
+            }
+    }
+}
+
 uint8_t *take_shared(size_t bytes)
 {
     uint8_t *data = (uint8_t *)malloc(bytes + FENCE);
@@ -408,11 +421,14 @@ void run_block(dim3 grid, dim3 dim, dim3 index, size_t shared)
     for (bool moved = true, again = false; now_block.alive > 0 && moved; again = true) {
         moved = false;
         sweep_order(at, again);
-        for (int i : at)
+        for (int i : at) {
             if (now_block.fibers[(size_t)i]->st == READY) {
                 resume(now_block.fibers[(size_t)i]);
                 moved = true;
             }
+            if (order == SIMT_SHUFFLE_B)
+                run_ahead(i / 32, n);
+        }
         if (!moved && now_block.alive > 0)
             deadlock();
     }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <sys/mman.h>
 
 namespace
 {
@@ -145,6 +146,8 @@ struct rows {
     int window = 0;
     std::vector<std::vector<float>> sums; /* [KV head] */
     std::vector<float *> sum_at;
+    uint8_t *base = nullptr; /* of another pool than the store's */
+    const int32_t *far_pos = nullptr;
 
     rows(store *st, int count, int g, int32_t first)
         : s(st), n(count), group(g), heads(g * st->kv_heads),
@@ -168,6 +171,10 @@ struct rows {
         acc.assign(units * (size_t)s->dim_v, NAN);
         ml.assign(units * 2, NAN);
         it.view = s->view();
+        if (base) {
+            it.view.base = base;
+            it.view.pos = far_pos;
+        }
         it.q = q.data() + row0 * stride;
         it.pos = pos.data() + row0;
         it.rows = count;
@@ -413,8 +420,9 @@ TEST(every_kernel_agrees_with_the_double_reference)
 TEST(orders_of_threads_and_blocks_change_nothing)
 {
     for (kernel how : KERNELS) {
-        store s(how, {170, 31}, 64, 64);
-        rows r(&s, 7, 3, 165);
+        store s(how, {150, 31}, 64, 64);
+        rows r(&s, 23, 3,
+               135); /* 69 units: more than a block of any kernel has at once */
 
         in_orders([&] {
             r.sums.clear();
@@ -565,6 +573,144 @@ TEST(entries_that_come_later_change_no_bit_of_earlier_rows)
         std::vector<float> early = run(how, {&r});
         CHECK(memcmp(whole.data(), early.data(), whole.size() * sizeof(float)) == 0);
     }
+}
+
+TEST(pages_beyond_4_GiB_are_found)
+{
+    for (kernel how : KERNELS) {
+        store s(how, {40}, 64, 64);
+        rows r(&s, 1, 2, 39);
+        std::vector<float> near = run(how, {&r});
+        /* the same pages, their ids moved up; the range is not resident but for them */
+        const size_t up = ((size_t)9 << 29) / s.page_bytes(), pages = s.pos.size() / 32;
+        const size_t bytes = (up + pages) * s.page_bytes(), ints = (up + pages) * 32 * 4;
+        auto range = [](size_t n) {
+            void *p = mmap(nullptr, n, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            CHECK(p != MAP_FAILED);
+            return (uint8_t *)p;
+        };
+        uint8_t *base = range(bytes), *pos = range(ints);
+        memcpy(base + up * s.page_bytes(), s.pool.data(), s.pool.size());
+        memcpy(pos + up * 32 * 4, s.pos.data(), s.pos.size() * 4);
+        for (int32_t &id : s.table)
+            id += id < 0 ? 0 : (int32_t)up;
+        r.base = base;
+        r.far_pos = (const int32_t *)(const void *)pos;
+        std::vector<float> far = run(how, {&r});
+        munmap(base, bytes);
+        munmap(pos, ints);
+        CHECK(memcmp(near.data(), far.data(), near.size() * sizeof(float)) == 0);
+    }
+}
+
+/* ---- the function of the table, against the CPU's ---- */
+
+struct backend {
+    struct kva_ops *ops = nullptr;
+    struct kva_kvstore *store[2] = {};
+
+    backend(const char *name, enum kva_type type, enum kva_kv_mode mode)
+    {
+        const struct kva_kvshape shape = {1, 2, 64, 64, type};
+
+        CHECK_OK(kva_ops_open(name, "f32", 1, &ops, err));
+        for (auto &s : store)
+            CHECK_OK(kva_kvstore_new(ops, &shape, 40, mode, &s, err));
+    }
+    ~backend()
+    {
+        for (auto s : store)
+            kva_kvstore_free(s);
+        kva_ops_close(ops);
+    }
+    void append(int i, const std::vector<float> &kv, int from, int n)
+    {
+        std::vector<int32_t> pos;
+
+        for (int j = 0; j < n; j++)
+            pos.push_back(from + j);
+        CHECK_OK(kva_kvstore_append(store[i], 0, kv.data() + from * 256, 256,
+                                    kv.data() + from * 256 + 128, 256, pos.data(), n,
+                                    err));
+    }
+    /* Rows at positions `first` on over both stores in one call; sums of the first. */
+    std::vector<float> attend(const std::vector<float> &q, int rows, int32_t first,
+                              bool context, bool device)
+    {
+        const int heads = 6, width = heads * 64;
+        std::vector<float> out((size_t)(2 * rows * width)), got;
+        std::vector<int32_t> pos;
+        struct kva_kv_view view[2];
+        struct kva_attn a[2] = {};
+        std::vector<float> sums[2];
+        float *sum_at[2];
+        float *dq = nullptr, *dout = nullptr;
+
+        for (int i = 0; i < rows; i++)
+            pos.push_back(first + i);
+        if (device) {
+            dq = (float *)ops->alloc(ops, q.size() * 4, KVA_MEM_DEVICE);
+            dout = (float *)ops->alloc(ops, out.size() * 4, KVA_MEM_DEVICE);
+            ops->copy(ops, dq, q.data(), q.size() * 4);
+        }
+        for (int i = 0; i < 2; i++) {
+            kva_kvstore_view(store[i], 0, &view[i]);
+            a[i].kv = &view[i];
+            a[i].q = (device ? dq : q.data()) + i * rows * width;
+            a[i].pos = pos.data();
+            a[i].rows = rows;
+            a[i].heads = heads;
+            a[i].q_stride = a[i].out_stride = width;
+            a[i].scale = 0.125f;
+            a[i].out = (device ? dout : out.data()) + i * rows * width;
+            sums[i].assign((size_t)kva_kvstore_live(store[0], 0, i), 0.5f);
+            sum_at[i] = sums[i].data();
+        }
+        a[0].sums = sum_at;
+        a[0].n_sums = 1;
+        ops->context = context;
+        ops->attend(ops, a, 2);
+        if (device) {
+            ops->copy(ops, out.data(), dout, out.size() * 4);
+            ops->release(ops, dq, KVA_MEM_DEVICE);
+            ops->release(ops, dout, KVA_MEM_DEVICE);
+        }
+        CHECK_OK(ops->sync(ops, err));
+        for (const auto *v : {&out, &sums[0], &sums[1]})
+            got.insert(got.end(), v->begin(), v->end());
+        return got;
+    }
+};
+
+TEST(the_table_attends_as_the_cpu_does_over_the_same_stores)
+{
+    const int N = 75, rows = 5;
+
+    for (enum kva_type type : {KVA_F16, KVA_F32})
+        for (enum kva_kv_mode mode : {KVA_KV_PHYSICAL, KVA_KV_MASK}) {
+            backend cpu("cpu", type, mode), cuda("cuda", type, mode);
+            const std::vector<float> kv = random_floats((size_t)N * 256, 2),
+                                     q = random_floats((size_t)(2 * rows * 6 * 64), 2);
+            /* ranks 3 and 40 leave, and of the second KV head 0: holes are filled */
+            int32_t rank[] = {3, 40, 0};
+            size_t off[] = {0, 2, 3};
+            const struct kva_keep victims = {1, 2, rank, off};
+
+            for (backend *b : {&cpu, &cuda}) {
+                b->append(0, kv, 0, N);
+                b->append(1, kv, 0, 33);
+                CHECK_OK(kva_kvstore_replace(b->store[0], &victims, err));
+            }
+            for (bool context : {true, false}) {
+                std::vector<float> want = cpu.attend(q, rows, N - rows, context, false);
+                std::vector<float> host = cuda.attend(q, rows, N - rows, context, false);
+                std::vector<float> device = cuda.attend(q, rows, N - rows, context, true);
+
+                CHECK_CLOSE(host.data(), want.data(), want.size(), 2e-6);
+                CHECK(memcmp(host.data(), device.data(), host.size() * 4) == 0);
+            }
+        }
 }
 
 } // namespace
