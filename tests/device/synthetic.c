@@ -62,7 +62,10 @@ static void stop(const char *what, const struct kva_error *err)
 
 static double now(void)
 {
-    model->ops->sync(model->ops);
+    struct kva_error err = {0};
+
+    if (model->ops->sync(model->ops, &err) != KVA_OK)
+        stop("waiting for the device", &err);
     return 1e-9 * (double)kva_now_ns();
 }
 
