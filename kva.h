@@ -165,6 +165,16 @@ void kva_sha256_init(struct kva_sha256 *h);
 void kva_sha256_add(struct kva_sha256 *h, const void *bytes, size_t n);
 void kva_sha256_end(struct kva_sha256 *h, uint8_t out[32]);
 void kva_sha256_of(const void *bytes, size_t n, uint8_t out[32]);
+/* SHA-1, only to recognise git's blobs: their id is that of "blob SIZE\0" and the bytes.
+ */
+struct kva_sha1 {
+    uint32_t state[5];
+    uint64_t n_bytes;
+    uint8_t block[64];
+};
+void kva_sha1_init(struct kva_sha1 *h);
+void kva_sha1_add(struct kva_sha1 *h, const void *bytes, size_t n);
+void kva_sha1_end(struct kva_sha1 *h, uint8_t out[20]);
 void kva_hex(const uint8_t *bytes, size_t n, char *out /* 2n+1 */);
 
 /* SplitMix64 stream (tasks-ruler.md 7). Seeded per item, never from the clock. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* kva_hash.c - FNV-1a 64, SplitMix64, SHA-256 (FIPS 180-4), hexadecimal. */
+/* kva_hash.c - FNV-1a 64, SplitMix64, SHA-256 and SHA-1 (FIPS 180-4), hexadecimal. */
 #include "kva.h"
 
 #include <string.h>
@@ -78,7 +78,7 @@ static uint32_t rotr(uint32_t x, int n)
     return x >> n | x << (32 - n);
 }
 
-static void sha256_block(uint32_t state[8], const uint8_t *p)
+static void sha256_block(uint32_t *state, const uint8_t *p)
 {
     uint32_t w[64], s[8];
 
@@ -115,38 +115,55 @@ void kva_sha256_init(struct kva_sha256 *h)
     memcpy(h->state, start, sizeof start);
 }
 
-void kva_sha256_add(struct kva_sha256 *h, const void *bytes, size_t n)
+/* Both functions cut their input into blocks of 64 bytes. */
+static void add_blocks(uint32_t *state, uint64_t *n_bytes, uint8_t *block,
+                       void (*compress)(uint32_t *, const uint8_t *), const void *bytes,
+                       size_t n)
 {
     const uint8_t *p = bytes;
-    size_t have = (size_t)(h->n_bytes % 64);
+    size_t have = (size_t)(*n_bytes % 64);
 
-    h->n_bytes += n;
+    *n_bytes += n;
     if (have) {
         size_t take = 64 - have < n ? 64 - have : n;
 
-        memcpy(h->block + have, p, take);
+        memcpy(block + have, p, take);
         p += take;
         n -= take;
         if (have + take < 64)
             return;
-        sha256_block(h->state, h->block);
+        compress(state, block);
     }
     for (; n >= 64; p += 64, n -= 64)
-        sha256_block(h->state, p);
+        compress(state, p);
     if (n)
-        memcpy(h->block, p, n);
+        memcpy(block, p, n);
+}
+
+/* ... and end it with a bit, zeros and the length in bits; the bytes written. */
+static size_t last_bytes(uint64_t n_bytes, uint8_t tail[72])
+{
+    uint64_t bits = n_bytes * 8;
+    size_t have = (size_t)(n_bytes % 64);
+    size_t pad = have < 56 ? 56 - have : 120 - have;
+
+    memset(tail, 0, 72);
+    tail[0] = 0x80;
+    for (int i = 0; i < 8; i++)
+        tail[pad + (size_t)i] = (uint8_t)(bits >> (56 - 8 * i));
+    return pad + 8;
+}
+
+void kva_sha256_add(struct kva_sha256 *h, const void *bytes, size_t n)
+{
+    add_blocks(h->state, &h->n_bytes, h->block, sha256_block, bytes, n);
 }
 
 void kva_sha256_end(struct kva_sha256 *h, uint8_t out[32])
 {
-    uint64_t bits = h->n_bytes * 8;
-    uint8_t tail[72] = {0x80};
-    size_t have = (size_t)(h->n_bytes % 64);
-    size_t pad = have < 56 ? 56 - have : 120 - have;
+    uint8_t tail[72];
 
-    for (int i = 0; i < 8; i++)
-        tail[pad + (size_t)i] = (uint8_t)(bits >> (56 - 8 * i));
-    kva_sha256_add(h, tail, pad + 8);
+    kva_sha256_add(h, tail, last_bytes(h->n_bytes, tail));
     for (int i = 0; i < 32; i++)
         out[i] = (uint8_t)(h->state[i / 4] >> (24 - 8 * (i % 4)));
 }
@@ -158,6 +175,63 @@ void kva_sha256_of(const void *bytes, size_t n, uint8_t out[32])
     kva_sha256_init(&h);
     kva_sha256_add(&h, bytes, n);
     kva_sha256_end(&h, out);
+}
+
+/* ---- SHA-1 ---- */
+
+static uint32_t rotl(uint32_t x, int n)
+{
+    return x << n | x >> (32 - n);
+}
+
+static void sha1_block(uint32_t *state, const uint8_t *p)
+{
+    static const uint32_t K[4] = {0x5a827999, 0x6ed9eba1, 0x8f1bbcdc, 0xca62c1d6};
+    uint32_t w[80], s[5];
+
+    for (int i = 0; i < 16; i++)
+        w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 |
+               (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
+    for (int i = 16; i < 80; i++)
+        w[i] = rotl(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
+    memcpy(s, state, sizeof s);
+    for (int i = 0; i < 80; i++) {
+        uint32_t choose = (s[1] & s[2]) | (~s[1] & s[3]), odd = s[1] ^ s[2] ^ s[3];
+        uint32_t most = (s[1] & s[2]) | (s[1] & s[3]) | (s[2] & s[3]);
+        uint32_t f = i < 20 ? choose : i >= 40 && i < 60 ? most : odd;
+        uint32_t t = rotl(s[0], 5) + f + s[4] + K[i / 20] + w[i];
+
+        s[4] = s[3];
+        s[3] = s[2];
+        s[2] = rotl(s[1], 30);
+        s[1] = s[0];
+        s[0] = t;
+    }
+    for (int i = 0; i < 5; i++)
+        state[i] += s[i];
+}
+
+void kva_sha1_init(struct kva_sha1 *h)
+{
+    static const uint32_t start[5] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476,
+                                      0xc3d2e1f0};
+
+    memset(h, 0, sizeof *h);
+    memcpy(h->state, start, sizeof start);
+}
+
+void kva_sha1_add(struct kva_sha1 *h, const void *bytes, size_t n)
+{
+    add_blocks(h->state, &h->n_bytes, h->block, sha1_block, bytes, n);
+}
+
+void kva_sha1_end(struct kva_sha1 *h, uint8_t out[20])
+{
+    uint8_t tail[72];
+
+    kva_sha1_add(h, tail, last_bytes(h->n_bytes, tail));
+    for (int i = 0; i < 20; i++)
+        out[i] = (uint8_t)(h->state[i / 4] >> (24 - 8 * (i % 4)));
 }
 
 void kva_hex(const uint8_t *bytes, size_t n, char *out)

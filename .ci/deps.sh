@@ -6,7 +6,7 @@
 set -eu
 packages="gcc make libc6-dev pkg-config libsqlite3-dev libjansson-dev libcurl4-openssl-dev libgsl-dev
 libpcre2-dev libarchive-dev libutf8proc-dev zlib1g-dev python3 python3-pip gnuplot-nox ca-certificates"
-[ "${1:-}" = test ] && packages="$packages libcmocka-dev git sqlite3 libxml2-utils jq man-db python3-jsonschema chromium slurm-wlm munge python3-yaml"
+[ "${1:-}" = test ] && packages="$packages libcmocka-dev git sqlite3 libxml2-utils jq man-db python3-jsonschema chromium slurm-wlm munge python3-yaml strace openssl"
 missing=""
 for p in $packages; do
   if command -v dpkg-query >/dev/null 2>&1; then

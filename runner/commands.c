@@ -43,10 +43,19 @@ static const struct kva_command COMMANDS[] = {
      "filter: one JSON value a line from standard input, one answer a line on standard "
      "output.",
      kva_cmd_doctor_options, kva_cmd_doctor},
-    {"fetch", "[NAME...]", "models, checked against size and SHA-256",
-     "Without a name it lists what is known and what is already there. Nothing is "
-     "downloaded by "
-     "any other command.",
+    {"fetch", "[NAME|ADDRESS|MANIFEST...]",
+     "models and files, checked against their hash",
+     "Without a word it lists what is known by name and what is already there. An "
+     "address "
+     "is https://... or hf:[datasets/]ORG/REPO[@REVISION]/PATH; a manifest is a JSON "
+     "file "
+     "that names many (configs/README.md). Hub files lie in the hub's own cache, shared "
+     "with other programs, anything else in that of kvaudit; the path is printed.\n\n"
+     "A transfer that ends early goes on where it was, in this process or the next. A "
+     "file gets its name after its size and hash agree. Nothing else opens a connection, "
+     "but 'kvaudit run --fetch'.\n\n"
+     "kvaudit fetch smollm2-135m\n\n"
+     "kvaudit fetch hf:org/repo@main/model.gguf --allow-unpinned",
      kva_cmd_fetch_options, kva_cmd_fetch},
     {"compare", "A B", "paired win, tie and loss with intervals",
      "A and B select cells: KEY=VALUE[,KEY=VALUE], keys model, method, task, budget, "
@@ -117,10 +126,28 @@ const struct kva_command *kva_commands(size_t *n)
     return COMMANDS;
 }
 
+/* Whatever is said goes past the filter of secrets. */
+void kva_command_log(enum kva_log_level level, const char *text, void *ctx)
+{
+    static const char *const words[] = {"error", "warning", "info", "debug"};
+    struct kva_buf hidden;
+
+    (void)ctx;
+    kva_buf_init(&hidden, 1 << 20);
+    kva_secret_hide(text, &hidden);
+    fprintf(stderr, "kvaudit: %s: %s\n", words[level],
+            hidden.failed || !hidden.data ? "(out of memory)" : hidden.data);
+    kva_buf_release(&hidden);
+}
+
 int kva_command_fail(const struct kva_error *err)
 {
-    fprintf(stderr, "kvaudit: %s\n",
-            err->text[0] ? err->text : kva_status_text(err->code));
+    char text[sizeof err->text];
+
+    snprintf(text, sizeof text, "%s",
+             err->text[0] ? err->text : kva_status_text(err->code));
+    kva_secret_hide_in(text, sizeof text);
+    fprintf(stderr, "kvaudit: %s\n", text);
     if (kva_common.verbose && err->file)
         fprintf(stderr, "kvaudit: found at %s:%d (%s)\n", err->file, err->line,
                 kva_status_name(err->code));
@@ -138,13 +165,15 @@ enum kva_status kva_command_out(const char *bytes, size_t n, struct kva_error *e
 
 int kva_command_usage(const char *command, const char *fmt, ...)
 {
+    char text[1024];
     va_list ap;
 
-    fputs("kvaudit: ", stderr);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    if (vsnprintf(text, sizeof text, fmt, ap) < 0)
+        text[0] = '\0';
     va_end(ap);
-    fprintf(stderr, "\nkvaudit: try 'kvaudit %s --help'\n", command);
+    kva_secret_hide_in(text, sizeof text);
+    fprintf(stderr, "kvaudit: %s\nkvaudit: try 'kvaudit %s --help'\n", text, command);
     return 2;
 }
 

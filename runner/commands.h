@@ -7,6 +7,7 @@
 #ifndef KVA_COMMANDS_H
 #define KVA_COMMANDS_H
 
+#include "runner/fetch.h"
 #include "runner/options.h"
 
 #include <jansson.h>
@@ -37,6 +38,8 @@ int kva_cmd_merge(int argc, char **argv);
 
 /* Prints "kvaudit: TEXT" (with --verbose where it was found) and yields the exit code. */
 int kva_command_fail(const struct kva_error *err);
+/* The log sink of the program: standard error, secrets hidden. */
+void kva_command_log(enum kva_log_level level, const char *text, void *ctx);
 /* Writes to stdout; KVA_EIO when that fails. */
 enum kva_status kva_command_out(const char *bytes, size_t n, struct kva_error *err);
 /* Exit code 2 with the message and the command's usage hint. */
@@ -69,13 +72,21 @@ struct kva_model_entry {
     const char *name, *kind, *file, *sha256, *licence, *chat, *note;
     int64_t bytes;
     struct kva_model_part *parts; /* joined in order */
-    int n_parts;
+    int n_parts;                  /* 0: item says where it comes from */
+    struct kva_fetch_item item;
 };
 /* Parsed once, owned by the process. KVA_EFORMAT when the manifest is damaged. */
 enum kva_status kva_models_known(const struct kva_model_entry **entries, size_t *n,
                                  struct kva_error *err);
 /* <cache>/models/FILE into out. */
 enum kva_status kva_models_path(const struct kva_model_entry *e, struct kva_buf *out,
+                                struct kva_error *err);
+
+/* ---- fetch_model.c ---- */
+/* A model by name to `target`. *status: "present" or "fetched". A damaged file is
+ * replaced, offline it is an error. */
+enum kva_status kva_fetch_model(const struct kva_model_entry *e, const char *target,
+                                const struct kva_fetch_opts *o, const char **status,
                                 struct kva_error *err);
 
 /* ---- fetch_wheel.c ---- */

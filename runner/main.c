@@ -115,7 +115,7 @@ static int run(int argc, char **argv)
     }
     if (kva_common.help)
         return print_help(cmd);
-    kva_log_set(NULL, NULL,
+    kva_log_set(kva_command_log, NULL,
                 kva_common.quiet         ? KVA_LOG_ERROR
                 : kva_common.verbose > 1 ? KVA_LOG_DEBUG
                 : kva_common.verbose     ? KVA_LOG_INFO

@@ -15,7 +15,13 @@ static const struct {
     {"KVAUDIT_THREADS", "threads inside one step when --threads is not given"},
     {"KVAUDIT_CPU",
      "scalar, avx2 or avx512: which instructions run; never changes a number"},
-    {"KVAUDIT_OFFLINE", "1: fetch opens no connection"},
+    {"KVAUDIT_OFFLINE", "1: fetch opens no connection (HF_HUB_OFFLINE too)"},
+    {"HF_TOKEN",
+     "token for hub files (else the file HF_TOKEN_PATH, $HF_HOME/token); never shown"},
+    {"HF_HUB_CACHE",
+     "where hub files live (else $HF_HOME/hub, ~/.cache/huggingface/hub)"},
+    {"HF_ENDPOINT", "another hub than https://huggingface.co"},
+    {"SSL_CERT_FILE", "certificates to trust instead of the system's"},
     {"NO_COLOR", "set and not empty: no colour, no live progress line"},
 };
 #define N_ENV (sizeof ENVIRONMENT / sizeof ENVIRONMENT[0])

@@ -21,6 +21,7 @@ static struct {
     struct kva_model_entry *entries;
     size_t n;
     json_t *root; /* the strings live here */
+    struct kva_arena arena;
 } known;
 
 static const char *text_of(json_t *o, const char *key)
@@ -28,12 +29,31 @@ static const char *text_of(json_t *o, const char *key)
     return json_string_value(json_object_get(o, key));
 }
 
+/* "kind": "pypi" comes in packages, "url" and "hf" as manifests describe a file. */
+static enum kva_status read_item(struct kva_model_entry *e, json_t *o,
+                                 struct kva_error *err)
+{
+    static const char *const keys[] = {"url",    "hf",    "rev",     "path",
+                                       "sha256", "bytes", "licence", NULL};
+    json_t *item = json_object();
+    enum kva_status rc;
+
+    for (int i = 0; keys[i]; i++)
+        if (json_object_get(o, keys[i]))
+            json_object_set(item, keys[i], json_object_get(o, keys[i]));
+    rc = kva_fetch_entry(item, false, &known.arena, &e->item, NULL, err);
+    json_decref(item);
+    kva_context(err, "models.json: %s", e->name ? e->name : "?");
+    return rc;
+}
+
 static enum kva_status read_entry(json_t *o, struct kva_model_entry *e,
                                   struct kva_error *err)
 {
     json_t *parts = json_object_get(o, "parts");
-    size_t n = parts ? json_array_size(parts) : 1;
-    struct kva_model_part *p = kva_calloc(n, sizeof p[0]);
+    bool pypi = text_of(o, "kind") && strcmp(text_of(o, "kind"), "pypi") == 0;
+    size_t n = !pypi ? 0 : parts ? json_array_size(parts) : 1;
+    struct kva_model_part *p = kva_calloc(n + 1, sizeof p[0]);
 
     if (!p)
         return KVA_FAIL(err, KVA_ENOMEM, "out of memory");
@@ -63,7 +83,7 @@ static enum kva_status read_entry(json_t *o, struct kva_model_entry *e,
         return KVA_FAIL(err, KVA_EFORMAT,
                         "models.json: %s: name, kind, file, bytes or sha256 missing",
                         e->name ? e->name : "?");
-    return KVA_OK;
+    return pypi ? KVA_OK : read_item(e, o, err);
 }
 
 static void forget(void)
@@ -72,6 +92,7 @@ static void forget(void)
         free(known.entries[i].parts);
     free(known.entries);
     json_decref(known.root);
+    kva_arena_release(&known.arena);
     known.entries = NULL;
     known.root = NULL;
     known.n = 0;
@@ -82,6 +103,7 @@ static enum kva_status read_manifest(struct kva_error *err)
     json_t *list;
     json_error_t je;
 
+    kva_arena_init(&known.arena);
     known.root =
         json_loadb(kva_models_json, (size_t)(kva_models_json_end - kva_models_json),
                    JSON_REJECT_DUPLICATES, &je);

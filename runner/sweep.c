@@ -317,13 +317,16 @@ enum kva_status kva_sweep_start(struct kva_db *db, const struct kva_plan *plan,
     struct kva_db_run run = {.label = o->label != NULL ? o->label : s->note,
                              .started_ms = kva_wall_ms(),
                              .shard_i = s->shard.i,
-                             .shard_n = s->shard.n > 0 ? s->shard.n : 1,
-                             .config_json = s->text};
+                             .shard_n = s->shard.n > 0 ? s->shard.n : 1};
     char uuid[37];
     const char *isa = "";
     json_t *argv = json_array();
     char *argv_text = NULL, dir[PATH_MAX];
+    struct kva_buf argv_shown, config_shown; /* tokens are nobody's result */
     enum kva_status rc = KVA_OK;
+
+    kva_buf_init(&argv_shown, 0);
+    kva_buf_init(&config_shown, 0);
 
     for (int i = 0; i < plan->n_models; i++)
         for (int k = 0; k < 2; k++)
@@ -347,12 +350,19 @@ enum kva_status kva_sweep_start(struct kva_db *db, const struct kva_plan *plan,
     json_array_append_new(argv, json_sprintf("--suite-dir=%s", suite_dir(s->path, dir)));
     argv_text = json_dumps(argv, JSON_COMPACT);
     run.uuid = uuid;
-    run.argv_json = argv_text != NULL ? argv_text : "[]";
-    kva_sha256_of(s->text, strlen(s->text), run.config_sha256);
+    kva_secret_hide(argv_text != NULL ? argv_text : "[]", &argv_shown);
+    kva_secret_hide(s->text, &config_shown);
+    KVA_GO(kva_buf_status(&argv_shown, err));
+    KVA_GO(kva_buf_status(&config_shown, err));
+    run.argv_json = argv_shown.data;
+    run.config_json = config_shown.data;
+    kva_sha256_of(run.config_json, config_shown.len, run.config_sha256);
     KVA_GO(kva_db_start_run(db, &run, run_id, err));
 out:
     json_decref(argv);
     free(argv_text);
+    kva_buf_release(&argv_shown);
+    kva_buf_release(&config_shown);
     return rc;
 }
 

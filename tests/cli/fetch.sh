@@ -57,6 +57,6 @@ PATH=$T/bin:$PATH check failed_replacement 3 "$KVAUDIT" fetch smollm2-135m
 is failed_replacement_keeps_the_old_file "$(cat "$target")" damaged
 if have_jq fetch_json; then
   is json_list "$("$KVAUDIT" fetch --json | jq -r '.schema + " " + .models[0].status')" "kvaudit.fetch/1 present"
-  is json_failure "$("$KVAUDIT" fetch smollm2-135m --offline --json 2>/dev/null | jq -r '.models[0].status')" failed
+  is json_failure "$("$KVAUDIT" fetch smollm2-135m --offline --json 2>/dev/null | jq -r '.files[0].status')" failed
 fi
 exit $bad

@@ -394,6 +394,36 @@ static void sha256_of_a_million_letters_in_odd_pieces(void **state)
         hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
+static void sha1_is(const void *bytes, size_t n, const char *want)
+{
+    struct kva_sha1 h;
+    uint8_t sum[20];
+    char hex[41];
+
+    kva_sha1_init(&h);
+    kva_sha1_add(&h, bytes, n / 2);
+    kva_sha1_add(&h, (const char *)bytes + n / 2, n - n / 2);
+    kva_sha1_end(&h, sum);
+    kva_hex(sum, 20, hex);
+    assert_string_equal(hex, want);
+}
+
+static void sha1_gives_the_fips_vectors_and_ids_of_git(void **state)
+{
+    static char a[1000000];
+
+    (void)state;
+    sha1_is("", 0, "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+    sha1_is("abc", 3, "a9993e364706816aba3e25717850c26c9cd0d89d");
+    sha1_is("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56,
+            "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
+    memset(a, 'a', sizeof a);
+    sha1_is(a, sizeof a, "34aa973cd4c4daa4f61eeb2bdbad27316534016f");
+    /* `git hash-object` of an empty file and of "hello world\n" */
+    sha1_is("blob 0\0", 7, "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
+    sha1_is("blob 12\0hello world\n", 20, "3b18e512dba79e4c8300dd08aeb37f8e728b8dad");
+}
+
 /* ---- text ---- */
 
 static void utf8_lengths(void **state)
@@ -749,6 +779,7 @@ int main(void)
         cmocka_unit_test(splitmix_gives_the_vectors_of_the_documents),
         cmocka_unit_test(sha256_gives_the_fips_vectors),
         cmocka_unit_test(sha256_of_a_million_letters_in_odd_pieces),
+        cmocka_unit_test(sha1_gives_the_fips_vectors_and_ids_of_git),
         cmocka_unit_test(utf8_lengths),
         cmocka_unit_test(each_maximal_invalid_subsequence_becomes_one_mark),
         cmocka_unit_test(edit_distances),
