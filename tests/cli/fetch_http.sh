@@ -239,6 +239,27 @@ has manifest_no_pin "$T/err" "/files/3: no sha256"
 has manifest_counts "$T/err" "4 errors"
 check manifest_missing 3 "$KVAUDIT" fetch "$T/absent.json"
 
+# a run downloads only when told to; what it stores holds no token
+export KVAUDIT_CACHE=$T/c/run
+cat >"$T/suite.json" <<M
+{"schema": 1, "models": [{"id": "mine", "fetch": {"url": "$base/ok/run.gguf", "sha256": "$sha"}}],
+ "methods": "dense", "tasks": "ruler/niah_single_1@512", "defaults": {"n": 1}}
+M
+check run_without_fetch 3 "$KVAUDIT" run "$T/suite.json" --db "$T/run.db"
+has run_without_fetch_says_how "$T/err" "'kvaudit run --fetch' brings it"
+is run_without_fetch_asks_nothing "$(asked 'GET /ok/run.gguf')" 0
+check run_fetch_offline 3 env KVAUDIT_OFFLINE=1 "$KVAUDIT" run "$T/suite.json" --fetch --db "$T/run.db"
+is run_fetch_offline_asks_nothing "$(asked 'GET /ok/run.gguf')" 0
+check run_with_fetch 3 "$KVAUDIT" run "$T/suite.json" --fetch --db "$T/run.db"
+same run_with_fetch_brings_it "$KVAUDIT_CACHE/blobs/$sha" "$T/srv/truth"
+hasnt run_with_fetch_then_opens_it "$T/err" "brings it"
+sed -i 's/"fetch": {"url"/"fetch": {"ulr"/' "$T/suite.json"
+check run_bad_fetch 2 "$KVAUDIT" run "$T/suite.json" --db "$T/run.db"
+has run_bad_fetch_has_the_place "$T/err" "/models/0/fetch/ulr: unknown key 'ulr'"
+check run_secret 0 "$KVAUDIT" run configs/quickstart-builtin.json --only method=dense --limit 1 \
+  --set "label=$HF_TOKEN https://h/x?token=tokenSECRET" --db "$T/secret.db"
+is no_token_in_the_database "$(cat "$T"/secret.db* | grep -c SECRET)" 0
+
 # https: a certificate nobody trusts, one that is trusted, and no way back to http
 if [ -n "$tls" ]; then
   export KVAUDIT_CACHE=$T/c/tls
