@@ -275,7 +275,8 @@ int kva_cmd_run(int argc, char **argv)
         code = kva_command_fail(&err);
         goto out;
     }
-    if (opt.fetch && opt.slurm == 0 && fetch_models(&suite, &err) != KVA_OK) {
+    if (opt.fetch && !opt.dry_run && opt.slurm == 0 &&
+        fetch_models(&suite, &err) != KVA_OK) {
         code = kva_command_fail(&err);
         goto out;
     }
