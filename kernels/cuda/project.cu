@@ -2,59 +2,98 @@
 /* project.cu - norms of projected values, blockwise (project.h).
  *
  * A block keeps a tile of ROWS values in shared memory, whole, and streams W^a past it in
- * tiles of 64 outputs by 32 dims; products, absolute values and row sums stay in
- * registers. Per tile of W a thread adds up its four outputs in f32 and the tiles in
- * double; the 16 threads of a row meet at the end. 64 rows up to 128 dims, 32 beyond: 45
- * KB of shared memory up to 256 dims. W is read n / ROWS times, from the second-level
- * cache: ROWS / 2 FLOP a byte. */
+ * tiles of 128 outputs by 32 dims; products, absolute values and row sums stay in
+ * registers. Thread t has rows q * 32 + 4 * (t / 16) .. + 3, q < ROWS / 32, and outputs c
+ * * 64 + 4 * (t % 16) .. + 3, c < 2: 64 products for 64 bytes of shared memory. One f32
+ * accumulator a product, dims ascending, fused. Per tile of W a thread adds up its
+ * outputs in f32 and the tiles in double; the 16 threads of a row meet at the end. 64
+ * rows up to 128 dims, 32 beyond. W is read n / ROWS times, from the second-level cache:
+ * ROWS / 2 FLOP a byte. */
 #include "kernels/cuda/project.h"
 #include "kernels/cuda/tile.cuh"
+
+#define THREADS 128
+#define OUTS    128
 
 static size_t shared_bytes(int rows, int dim)
 {
     size_t steps = (size_t)(dim + TILE_DEEP - 1) / TILE_DEEP;
 
-    return (steps * (size_t)TILE_FLOATS(rows) + TILE_FLOATS(TILE_COLS)) * sizeof(float);
+    return (steps * (size_t)TILE_FLOATS(rows) + TILE_FLOATS(OUTS)) * sizeof(float);
+}
+
+/* Four consecutive floats. */
+KVA_DEVICE void quad(const float *x, float to[4])
+{
+    float4 v = *(const float4 *)(const void *)x;
+
+    to[0] = v.x;
+    to[1] = v.y;
+    to[2] = v.z;
+    to[3] = v.w;
+}
+
+/* acc += v w' over the dims of one tile. */
+template <int QUADS>
+KVA_DEVICE void multiply(const float *vs, const float *ws, float acc[4 * QUADS][8])
+{
+    const float *v = vs + (int)threadIdx.x / 16 * 4, *w = ws + (int)threadIdx.x % 16 * 4;
+
+#pragma unroll(4 / QUADS) /* more costs registers */
+    for (int d = 0; d < TILE_DEEP; d++) {
+        float a[4 * QUADS], b[8];
+
+#pragma unroll
+        for (int q = 0; q < QUADS; q++)
+            quad(v + d * TILE_WIDE(32 * QUADS) + 32 * q, a + 4 * q);
+        quad(w + d * TILE_WIDE(OUTS), b);
+        quad(w + d * TILE_WIDE(OUTS) + 64, b + 4);
+#pragma unroll
+        for (int i = 0; i < 4 * QUADS; i++)
+#pragma unroll
+            for (int j = 0; j < 8; j++)
+                acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
+    }
 }
 
 /* grid (rows / ROWS, heads) */
 template <int ROWS, int NORM>
-KVA_KERNEL(TILE_THREADS(ROWS))
+KVA_KERNEL(THREADS)
 project(struct kva_dev_project p, float *s)
 {
     KVA_DYN_SHARED(float, ws);
-    float *vs = ws + TILE_FLOATS(TILE_COLS);
+    float *vs = ws + TILE_FLOATS(OUTS);
+    const int quads = ROWS / 32;
     int tx = (int)threadIdx.x % 16, ty = (int)threadIdx.x / 16;
     int a = (int)blockIdx.y, h = a / (p.heads / p.v.heads), dim = p.v.dim;
     size_t first = p.v.off[h], n = p.v.off[h + 1] - first, j0 = (size_t)blockIdx.x * ROWS;
     int rows = n - j0 < ROWS ? (int)(n - j0) : ROWS;
     const float *w = p.w + (size_t)a * p.w_head;
-    double sum[4] = {0};
+    double sum[4 * quads] = {0};
 
     if (j0 >= n) /* the whole block */
         return;
     for (int d0 = 0; d0 < dim; d0 += TILE_DEEP)
-        tile_load<ROWS, TILE_THREADS(ROWS)>(p.v.data + (first + j0) * (size_t)dim + d0,
-                                            (size_t)dim, rows, dim - d0,
-                                            vs + d0 / TILE_DEEP * TILE_FLOATS(ROWS));
-    for (int o0 = 0; o0 < p.out; o0 += TILE_COLS) {
-        int cols = p.out - o0 < TILE_COLS ? p.out - o0 : TILE_COLS;
-        float acc[4][4];
+        tile_load<ROWS, THREADS>(p.v.data + (first + j0) * (size_t)dim + d0, (size_t)dim,
+                                 rows, dim - d0, vs + d0 / TILE_DEEP * TILE_FLOATS(ROWS));
+    for (int o0 = 0; o0 < p.out; o0 += OUTS) {
+        int outs = p.out - o0 < OUTS ? p.out - o0 : OUTS;
+        float acc[4 * quads][8] = {{0}};
 
-        tile_zero(acc);
         for (int d0 = 0; d0 < dim; d0 += TILE_DEEP) {
             __syncthreads();
-            tile_load<TILE_COLS, TILE_THREADS(ROWS)>(w + (size_t)o0 * p.w_stride + d0,
-                                                     p.w_stride, cols, dim - d0, ws);
-            __syncthreads();
-            tile_step<ROWS>(vs + d0 / TILE_DEEP * TILE_FLOATS(ROWS), ws, acc);
+            tile_load<OUTS, THREADS>(w + (size_t)o0 * p.w_stride + d0, p.w_stride, outs,
+                                     dim - d0, ws);
+            if (!KVA_MUT(49))
+                __syncthreads();
+            multiply<quads>(vs + d0 / TILE_DEEP * TILE_FLOATS(ROWS), ws, acc);
         }
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            float of = 0.0f; /* outputs beyond `cols` are products with 0 */
+        for (int i = 0; i < 4 * quads; i++) {
+            float of = 0.0f; /* outputs beyond `outs` are products with 0 */
 
 #pragma unroll
-            for (int j = 0; j < 4; j++)
+            for (int j = 0; j < 8; j++)
                 of += NORM == 1 ? fabsf(acc[i][j]) : acc[i][j] * acc[i][j];
             sum[i] += (double)of;
         }
@@ -62,17 +101,20 @@ project(struct kva_dev_project p, float *s)
 #pragma unroll
     for (int x = 8; x > 0; x /= 2)
 #pragma unroll
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 4 * quads; i++)
             sum[i] += __shfl_down_sync(KVA_FULL, sum[i], x);
 #pragma unroll
-    for (int i = 0; i < 4; i++)
-        if (tx == 0 && ty * 4 + i < rows) {
-            float *to = s + p.a_off[a] + j0 + (size_t)(ty * 4 + i);
+    for (int i = 0; i < 4 * quads; i++) {
+        int row = i / 4 * 32 + ty * 4 + i % 4;
+
+        if (tx == 0 && row < rows) {
+            float *to = s + p.a_off[a] + j0 + (size_t)row;
 
             if (p.more_before)
                 sum[i] += (double)*to;
             *to = (float)(NORM == 1 || p.more_after ? sum[i] : sqrt(sum[i]));
         }
+    }
 }
 
 template <int ROWS, int NORM>
@@ -83,8 +125,7 @@ static void launch(const struct kva_dev_project *p, float *s, void *stream)
 
     if (shared_bytes(ROWS, p->v.dim) > 48 << 10)
         KVA_SHARED_LIMIT(kernel, shared_bytes(ROWS, p->v.dim));
-    KVA_LAUNCH(kernel, grid, TILE_THREADS(ROWS), shared_bytes(ROWS, p->v.dim), stream, *p,
-               s);
+    KVA_LAUNCH(kernel, grid, THREADS, shared_bytes(ROWS, p->v.dim), stream, *p, s);
 }
 
 void kva_dev_project(const struct kva_dev_project *p, int norm, float *s, void *stream)

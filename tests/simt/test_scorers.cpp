@@ -118,7 +118,7 @@ TEST(lengths_distances_and_angles_are_those_of_a_double_reference)
                 cpu.ops->row_distance(cpu.ops, &rows, c.data(), here.data());
             else
                 cpu.ops->row_cosine(cpu.ops, &rows, c.data(), here.data());
-            CHECK_CLOSE(got.data(), here.data(), here.size(), 2e-6);
+            CHECK_CLOSE(got.data(), here.data(), here.size(), 4e-6);
         }
     }
 }
@@ -303,8 +303,9 @@ TEST(weights_of_a_window_are_those_of_a_double_reference)
     const struct {
         int dim, group, rows;
         bool visible;
-    } cases[] = {{64, 1, 1, false},  {64, 3, 31, false},  {96, 4, 33, true},
-                 {128, 7, 2, false}, {256, 2, 65, false}, {20, 1, 32, false}};
+    } cases[] = {{64, 1, 1, false},   {64, 3, 31, false},  {96, 4, 33, true},
+                 {128, 7, 2, false},  {256, 2, 65, false}, {20, 1, 63, false},
+                 {128, 3, 32, false}, {20, 4, 64, true}};
     cpu_ops cpu;
 
     for (const auto &c : cases) {
@@ -319,22 +320,22 @@ TEST(weights_of_a_window_are_those_of_a_double_reference)
         w.reference(c.visible, want, z);
         auto rows =
             in_orders([&] { return run(w.dev(c.visible), KVA_WINDOW_ROWS, n, true); });
-        CHECK_CLOSE(rows.data(), want.data(), n, 2e-6);
-        CHECK_CLOSE(rows.data() + n, z.data(), n, 2e-6);
+        CHECK_CLOSE(rows.data(), want.data(), n, 5e-6);
+        CHECK_CLOSE(rows.data() + n, z.data(), n, 5e-6);
         auto mean =
             in_orders([&] { return run(w.dev(c.visible), KVA_WINDOW_MEAN, all); });
-        CHECK_CLOSE(mean.data(), w.over_rows(want, false).data(), all, 2e-6);
+        CHECK_CLOSE(mean.data(), w.over_rows(want, false).data(), all, 5e-6);
         auto max = in_orders([&] { return run(w.dev(c.visible), KVA_WINDOW_MAX, all); });
-        CHECK_CLOSE(max.data(), w.over_rows(want, true).data(), all, 2e-6);
+        CHECK_CLOSE(max.data(), w.over_rows(want, true).data(), all, 5e-6);
         if (c.visible)
             continue;
         cpu.ops->window_mean(cpu.ops, w.q.data(), w.q_pos.data(), w.nq, w.heads, &keys,
                              w.k_pos.data(), w.scale, here.data(), w.a_off.data());
-        CHECK_CLOSE(mean.data(), here.data(), all, 2e-6);
+        CHECK_CLOSE(mean.data(), here.data(), all, 5e-6);
         cpu.ops->window_max(cpu.ops, w.q.data(), w.q_pos.data(), w.nq, w.heads, &keys,
                             w.k_pos.data(), w.scale, w.by.data(), here.data(),
                             w.a_off.data());
-        CHECK_CLOSE(max.data(), here.data(), all, 2e-6);
+        CHECK_CLOSE(max.data(), here.data(), all, 5e-6);
     }
 }
 
@@ -381,6 +382,10 @@ TEST(values_are_added_up_under_the_weights)
             for (int nq : {1, 33}) {
                 std::vector<float> w = random_floats(n * (size_t)nq),
                                    v = random_floats(n * (size_t)dim);
+                for (float &x : w) /* sums do not cancel */
+                    x = fabsf(x);
+                for (float &x : v)
+                    x += 1.5f;
                 std::vector<double> want((size_t)(nq * dim));
 
                 auto run_values = [&] {
