@@ -1,66 +1,22 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Weights of every type on the device: exact values, and products whose rows do not know
  * of each other. */
-#include "kernels/cuda/lt.h"
 #include "kernels/cuda/products.h"
-#include "tests/simt/parity.h"
+#include "tests/simt/weights.h"
 
-#include <string>
 #include <sys/mman.h>
 
-static const kva_type types[] = {KVA_F32,  KVA_F16,  KVA_BF16, KVA_Q4_0,
-                                 KVA_Q4_1, KVA_Q5_0, KVA_Q5_1, KVA_Q8_0,
-                                 KVA_Q4_K, KVA_Q5_K, KVA_Q6_K};
-
-struct weight {
-    kva_type type;
-    int out, in;
-    std::vector<uint8_t> file;   /* as in a model file */
-    std::vector<float> value;    /* [out][in] by the reference */
+struct weight : file_weight {
     std::vector<uint8_t> memory; /* values, scales */
     std::vector<uint32_t> super;
     kva_dev_weight d;
 };
 
-static void put_half(uint8_t *p, float f)
-{
-    uint16_t h = kva_f32_to_f16(f);
-
-    memcpy(p, &h, 2);
-}
-
-/* Random bits with sane scales: no value is huge or not finite. */
 static weight make(kva_type type, int out, int in)
 {
-    const kva_type_info *t = kva_type_get(type);
-    size_t n = (size_t)out * (size_t)in, blocks = n / (size_t)t->block_elements;
     weight w;
 
-    w.type = type;
-    w.out = out;
-    w.in = in;
-    w.file.resize(blocks * (size_t)t->block_bytes);
-    for (size_t b = 0; b < blocks; b++) {
-        uint8_t *p = w.file.data() + b * (size_t)t->block_bytes;
-        float f = random_float();
-
-        for (int i = 0; i < t->block_bytes; i++)
-            p[i] = (uint8_t)(random_bits() >> 56);
-        if (type == KVA_F32)
-            memcpy(p, &f, 4);
-        else if (type == KVA_F16)
-            put_half(p, f);
-        else if (type == KVA_BF16)
-            p[1] = (uint8_t)((p[1] & 0x80) | 0x3e);
-        else if (type == KVA_Q6_K)
-            put_half(p + 208, 0.001f * f);
-        else
-            put_half(p, 0.05f * f);
-        if (type == KVA_Q4_1 || type == KVA_Q5_1 || type == KVA_Q4_K || type == KVA_Q5_K)
-            put_half(p + 2, 0.05f * random_float());
-    }
-    w.value.resize(n);
-    kva_dequant(type, w.file.data(), n, w.value.data());
+    (file_weight &)w = random_weight(type, out, in);
 
     kva_dev_kind kind = kva_dev_kind_of(type);
     int chunks = (in + KVA_CHUNK - 1) / KVA_CHUNK;
@@ -77,19 +33,6 @@ static weight make(kva_type type, int out, int in)
     w.d = {(int)kind,     out, in, chunks, w.memory.data(), w.memory.data() + scales,
            w.super.data()};
     return w;
-}
-
-/* Row lengths worth trying: below, at and beyond a chunk, ragged where the type allows.
- */
-static std::vector<int> lengths(kva_type type)
-{
-    int block = kva_type_get(type)->block_elements;
-
-    if (block == 1)
-        return {1, 33, 256, 300, 1284};
-    if (block == 32)
-        return {32, 288, 1376};
-    return {256, 1280};
 }
 
 static std::vector<double> reference(const weight &w, const std::vector<float> &x,
@@ -120,8 +63,8 @@ static bool same(const float *a, const float *b, size_t n)
 
 TEST(unpacked_rows_are_the_values_of_the_file_bit_for_bit)
 {
-    for (kva_type type : types)
-        for (int in : lengths(type)) {
+    for (kva_type type : all_types)
+        for (int in : row_lengths(type)) {
             weight w = make(type, 7, in);
             size_t n = (size_t)in;
 
@@ -142,7 +85,7 @@ TEST(unpacked_rows_are_the_values_of_the_file_bit_for_bit)
 
 TEST(bf16_rows_are_the_nearest_ties_to_even)
 {
-    for (kva_type type : types) {
+    for (kva_type type : all_types) {
         weight w = make(type, 3, 256);
         std::vector<uint16_t> y(3 * 256), z(3 * 256);
 
@@ -174,8 +117,8 @@ TEST(embedding_is_a_scaled_row)
 {
     const int32_t ids[] = {4, 0, 4, 6};
 
-    for (kva_type type : types) {
-        int in = lengths(type).back();
+    for (kva_type type : all_types) {
+        int in = row_lengths(type).back();
         weight w = make(type, 7, in);
         auto x = in_orders([&] {
             std::vector<float> y(4 * (size_t)in, NAN);
@@ -193,8 +136,8 @@ TEST(embedding_is_a_scaled_row)
 
 TEST(a_product_is_the_sum_of_its_products)
 {
-    for (kva_type type : types)
-        for (int in : lengths(type)) {
+    for (kva_type type : all_types)
+        for (int in : row_lengths(type)) {
             weight w = make(type, 19, in);
             std::vector<float> x = random_floats((size_t)(17 * in));
             std::vector<double> want = reference(w, x, 17);
@@ -206,8 +149,8 @@ TEST(a_product_is_the_sum_of_its_products)
 
 TEST(a_row_alone_is_the_row_in_a_wave)
 {
-    for (kva_type type : types) {
-        int in = lengths(type).back(), out = 9;
+    for (kva_type type : all_types) {
+        int in = row_lengths(type).back(), out = 9;
         weight w = make(type, out, in);
         std::vector<float> x = random_floats((size_t)(41 * in));
         std::vector<float> all = product(w, x.data(), 41);
@@ -225,8 +168,8 @@ TEST(a_row_alone_is_the_row_in_a_wave)
 
 TEST(an_output_does_not_depend_on_the_number_of_outputs)
 {
-    for (kva_type type : types) {
-        int in = lengths(type).back();
+    for (kva_type type : all_types) {
+        int in = row_lengths(type).back();
         weight w = make(type, 21, in), few = w;
         std::vector<float> x = random_floats((size_t)(5 * in));
         std::vector<float> all = product(w, x.data(), 5);
@@ -240,8 +183,8 @@ TEST(an_output_does_not_depend_on_the_number_of_outputs)
 
 TEST(a_row_of_nan_stays_alone_and_nothing_beyond_x_is_used)
 {
-    for (kva_type type : types)
-        for (int in : lengths(type)) {
+    for (kva_type type : all_types)
+        for (int in : row_lengths(type)) {
             weight w = make(type, 6, in);
             std::vector<float> x = random_floats((size_t)(9 * in));
             std::vector<float> clean = product(w, x.data(), 9);
@@ -260,8 +203,8 @@ TEST(a_row_of_nan_stays_alone_and_nothing_beyond_x_is_used)
 
 TEST(rows_of_x_that_are_not_aligned_give_the_same_bits)
 {
-    for (kva_type type : types) {
-        int in = lengths(type).back();
+    for (kva_type type : all_types) {
+        int in = row_lengths(type).back();
         weight w = make(type, 6, in);
         std::vector<float> x = random_floats((size_t)(9 * in) + 1), moved = x;
         std::vector<float> y = product(w, x.data(), 9);
@@ -312,8 +255,8 @@ TEST(the_cpu_gives_the_same_within_rounding)
     kva_ops *ops = nullptr;
 
     CHECK_OK(kva_ops_open("cpu", "f32", 1, &ops, err));
-    for (kva_type type : types) {
-        int in = lengths(type).back();
+    for (kva_type type : all_types) {
+        int in = row_lengths(type).back();
         weight w = make(type, 19, in);
         std::vector<float> x = random_floats((size_t)(9 * in)), y(9 * 19);
         kva_weight *cpu = nullptr;

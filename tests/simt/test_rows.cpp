@@ -197,7 +197,7 @@ static stats device_stats(const std::vector<float> &z, int n, const int32_t *tar
 }
 
 static void compare_stats(cpu_table &cpu, const std::vector<float> &z, int n,
-                          const std::vector<int32_t> &target)
+                          const std::vector<int32_t> &target, bool orders = false)
 {
     size_t rows = target.size();
     std::vector<int32_t> argmax(rows);
@@ -206,14 +206,15 @@ static void compare_stats(cpu_table &cpu, const std::vector<float> &z, int n,
 
     cpu.ops->logits_stats(cpu.ops, z.data(), n, (int)rows, target.data(), argmax.data(),
                           nll.data(), finite);
-    auto both = in_orders([&] {
+    auto all = [&] {
         stats s = device_stats(z, n, target.data());
         std::vector<double> v = s.nll;
 
         v.insert(v.end(), s.argmax.begin(), s.argmax.end());
         v.insert(v.end(), s.finite.begin(), s.finite.end());
         return v;
-    });
+    };
+    auto both = orders ? in_orders(all) : all();
     for (size_t r = 0; r < rows; r++) {
         CHECK_INT(both[rows + r], argmax[r]);
         CHECK_INT(both[2 * rows + r], finite[r]);
@@ -237,7 +238,7 @@ TEST(statistics_of_logits_are_those_of_the_cpu)
         std::vector<float> z = random_floats((size_t)(3 * n), 20);
         int last = n - 1;
 
-        compare_stats(cpu, z, n, {0, -1, last});
+        compare_stats(cpu, z, n, {0, -1, last}, n == 33 || n == 3000);
         z[(size_t)(n + random_below(n))] = NAN;
         z[(size_t)(2 * n + random_below(n))] = -INFINITY;
         compare_stats(cpu, z, n, {last, 0, random_below(n)});
@@ -246,7 +247,7 @@ TEST(statistics_of_logits_are_those_of_the_cpu)
         /* many equal ones: the lowest id */
         for (float &f : z)
             f = (float)random_below(3);
-        compare_stats(cpu, z, n, {0, 0, last});
+        compare_stats(cpu, z, n, {0, 0, last}, n == 1025);
         compare_stats(cpu, std::vector<float>((size_t)n, NAN), n, {0});
         compare_stats(cpu, std::vector<float>((size_t)n, -INFINITY), n, {last});
         compare_stats(cpu, std::vector<float>((size_t)n, 0.0f), n, {last});
