@@ -92,7 +92,7 @@ template <int D> KVA_KERNEL(THREADS) context_kernel(const attend_item *items)
                              factors[warp * 16 + 8 + lane / 4]};
     const int32_t mine = unit_pos[warp * 16 + lane % 16];
     const int32_t oldest = attend_warp_min(mine == INT32_MIN ? INT32_MAX : mine);
-    const int32_t newest = attend_warp_max(mine);
+    const int32_t newest = attend_warp_max(mine < 0 ? 0 : mine);
     const int32_t a = unit_pos[lane], b = unit_pos[lane + KVA_WARP];
     end = attend_reach(v, h, first, end, attend_warp_max(a > b ? a : b));
 
