@@ -375,11 +375,13 @@ struct kva_data_outcome {
                       scores; NaN: no such wrapper */
 };
 enum kva_span_kind { KVA_SPAN_E, KVA_SPAN_P, KVA_SPAN_D, KVA_SPAN_X, KVA_SPAN_KINDS };
+/* Counted per head besides: all entries, of outcomes whose kept bitmaps were traced. */
+enum { KVA_HEAD_ALL = KVA_SPAN_KINDS, KVA_HEAD_KINDS };
 /* Survival per (layer, KV head) of one cell: sum over its n[kind] outcomes that have such
  * spans. In units of 2^-32, so that the sum is the same in any order. */
 struct kva_data_heads {
     int cell, n_layer, n_kv_head;
-    int n[KVA_SPAN_KINDS];
+    int n[KVA_HEAD_KINDS];
     uint64_t *sum; /* [kind][layer][head] */
 };
 /* Another metric of a cell's outcomes beside the task's own (word_match, ...): its mean

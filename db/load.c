@@ -78,6 +78,9 @@ static const struct {
     {"SELECT outcome_id,span,n_tok,kept,n_layer,n_kv_head FROM span_kept "
      "ORDER BY outcome_id,span",
      kva_load_span},
+    {"SELECT outcome_id,layer,n_head,n_tok,bits,(SELECT max(layer)+1 FROM kept b WHERE "
+     "b.outcome_id=a.outcome_id) FROM kept a ORDER BY outcome_id,layer",
+     kva_load_kept},
     {"SELECT cell_id,method,impl,claim,verdict,reason,note,value,threshold,ci_lo,ci_hi "
      "FROM an_claim a WHERE run_id=(SELECT max(run_id) FROM an_claim b WHERE "
      "b.cell_id=a.cell_id)",

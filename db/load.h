@@ -56,7 +56,7 @@ struct kva_loader {
     struct { /* spans of the outcome being read, per kind and (layer, head) */
         struct outcome_row *row;
         double *acc;
-        int n[KVA_SPAN_KINDS], n_layer, n_kv_head, cap;
+        int n[KVA_HEAD_KINDS], n_layer, n_kv_head, cap;
     } open;
     struct kva_map local[5]; /* this file's ids -> position, by L_* */
     int *row_of; /* per outcome of this file in id order: position in outcomes */
@@ -112,6 +112,7 @@ enum kva_status kva_load_second(struct kva_loader *ld, sqlite3_stmt *st);
 enum kva_status kva_load_memory(struct kva_loader *ld, sqlite3_stmt *st);
 enum kva_status kva_load_timing(struct kva_loader *ld, sqlite3_stmt *st);
 enum kva_status kva_load_span(struct kva_loader *ld, sqlite3_stmt *st);
+enum kva_status kva_load_kept(struct kva_loader *ld, sqlite3_stmt *st);
 enum kva_status kva_load_claim(struct kva_loader *ld, sqlite3_stmt *st);
 enum kva_status kva_load_perf(struct kva_loader *ld, sqlite3_stmt *st);
 /* The last outcome's spans are summed; after the last row of a file. */

@@ -281,7 +281,7 @@ enum kva_status kva_load_close_spans(struct kva_loader *ld)
         h->cell = r->o.cell;
         h->n_layer = ld->open.n_layer;
         h->n_kv_head = ld->open.n_kv_head;
-        h->sum = kva_arena_alloc(&ld->d->arena, (size_t)(KVA_SPAN_KINDS * hc) + 1,
+        h->sum = kva_arena_alloc(&ld->d->arena, (size_t)(KVA_HEAD_KINDS * hc) + 1,
                                  sizeof *h->sum);
         if (!h->sum)
             return kva_load_no_memory(ld);
@@ -291,10 +291,10 @@ enum kva_status kva_load_close_spans(struct kva_loader *ld)
     h = AT(ld->heads, struct kva_data_heads, at);
     if (h->n_layer != ld->open.n_layer || h->n_kv_head != ld->open.n_kv_head)
         return KVA_FAIL(ld->err, KVA_EDB,
-                        "%s: span_kept of cell %s: %d x %d and %d x %d heads",
-                        ld->db->path, AT(ld->cells, struct kva_data_cell, h->cell)->slug,
-                        h->n_layer, h->n_kv_head, ld->open.n_layer, ld->open.n_kv_head);
-    for (int k = 0; k < KVA_SPAN_KINDS; k++) {
+                        "%s: heads of cell %s: %d x %d and %d x %d heads", ld->db->path,
+                        AT(ld->cells, struct kva_data_cell, h->cell)->slug, h->n_layer,
+                        h->n_kv_head, ld->open.n_layer, ld->open.n_kv_head);
+    for (int k = 0; k < KVA_HEAD_KINDS; k++) {
         if (ld->open.n[k] == 0)
             continue;
         h->n[k]++;
@@ -307,7 +307,7 @@ enum kva_status kva_load_close_spans(struct kva_loader *ld)
 static enum kva_status open_spans(struct kva_loader *ld, struct outcome_row *r,
                                   int layers, int heads)
 {
-    int n = KVA_SPAN_KINDS * layers * heads;
+    int n = KVA_HEAD_KINDS * layers * heads;
 
     KVA_TRY(kva_load_close_spans(ld));
     if (n > ld->open.cap) {
@@ -352,6 +352,31 @@ enum kva_status kva_load_span(struct kva_loader *ld, sqlite3_stmt *st)
     ld->open.n[k]++;
     r->span[k] += sum / (layers * heads);
     r->n_span[k]++;
+    return KVA_OK;
+}
+
+/* One layer's bitmap of a traced outcome: the share of the tokens each head holds. */
+enum kva_status kva_load_kept(struct kva_loader *ld, sqlite3_stmt *st)
+{
+    bool fresh;
+    struct outcome_row *r = row_of(ld, sqlite3_column_int64(st, 0), &fresh);
+    int layer = sqlite3_column_int(st, 1), heads = sqlite3_column_int(st, 2),
+        n_tok = sqlite3_column_int(st, 3), layers = sqlite3_column_int(st, 5);
+    const uint8_t *bits = sqlite3_column_blob(st, 4);
+    int row = (n_tok + 7) / 8;
+
+    if (!r || !fresh || layer < 0 || heads <= 0 || n_tok <= 0)
+        return KVA_OK;
+    if (ld->open.row != r || ld->open.n_layer != layers || ld->open.n_kv_head != heads)
+        KVA_TRY(open_spans(ld, r, layers, heads));
+    for (int h = 0; h < heads; h++) {
+        int held = 0;
+
+        for (int i = 0; i < row; i++)
+            held += __builtin_popcount(bits[h * row + i]);
+        ld->open.acc[(KVA_HEAD_ALL * layers + layer) * heads + h] = (double)held / n_tok;
+    }
+    ld->open.n[KVA_HEAD_ALL] = 1;
     return KVA_OK;
 }
 

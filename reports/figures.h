@@ -82,7 +82,12 @@ unsigned kva_viridis(double v);
 unsigned kva_ink_on(unsigned rgb);
 
 /* ---- figures_list.c: the list of all figures ---- */
-enum kva_figure_of { KVA_FIG_OF_REPORT, KVA_FIG_OF_RANKED, KVA_FIG_OF_BOARD };
+enum kva_figure_of {
+    KVA_FIG_OF_REPORT,
+    KVA_FIG_OF_RANKED,
+    KVA_FIG_OF_BOARD,
+    KVA_FIG_OF_TASK
+};
 /* Adds its figures with kva_figure_add, none when there are no data; b is NULL for a
  * figure of the whole report. Out of memory: r->nomem. */
 typedef void kva_figure_builder(struct kva_report *r, const struct kva_data *d,
@@ -93,15 +98,16 @@ struct kva_figure_source {
     kva_figure_builder *build;
     const char *wants; /* what to run to get its data; NULL: say nothing */
 };
-kva_figure_builder kva_figure_retention;                  /* _retention.c */
-kva_figure_builder kva_figure_pareto;                     /* _pareto.c */
-kva_figure_builder kva_figure_time;                       /* _time.c */
-kva_figure_builder kva_figure_loss;                       /* _loss.c */
-kva_figure_builder kva_figure_memory;                     /* _memory.c */
-kva_figure_builder kva_figure_depth;                      /* heatmap.c */
-kva_figure_builder kva_figure_grid;                       /* grid.c */
-kva_figure_builder kva_figure_survival, kva_figure_heads; /* _survival.c */
-kva_figure_builder kva_figure_pairs;                      /* _pairs.c */
-kva_figure_builder kva_figure_audit;                      /* _audit.c */
+kva_figure_builder kva_figure_retention; /* _retention.c */
+kva_figure_builder kva_figure_pareto;    /* _pareto.c */
+kva_figure_builder kva_figure_time;      /* _time.c */
+kva_figure_builder kva_figure_loss;      /* _loss.c */
+kva_figure_builder kva_figure_memory;    /* _memory.c */
+kva_figure_builder kva_figure_depth;     /* heatmap.c */
+kva_figure_builder kva_figure_grid;      /* grid.c */
+kva_figure_builder kva_figure_survival, kva_figure_heads,
+    kva_figure_kept;                 /* _survival.c */
+kva_figure_builder kva_figure_pairs; /* _pairs.c */
+kva_figure_builder kva_figure_audit; /* _audit.c */
 
 #endif

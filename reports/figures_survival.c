@@ -252,9 +252,28 @@ static double arm_survival(const struct kva_data *d, const struct kva_cells *c,
     return n ? sum / n : (double)NAN;
 }
 
-/* The budget whose methods differ most plainly: mean survival nearest to one half. */
+/* Mean share of all entries that the arm's heads hold, over traced samples. */
+static double arm_kept(const struct kva_data *d, const struct kva_board *b,
+                       const struct kva_arm *a)
+{
+    double sum = 0;
+    int n = 0;
+
+    for (int t = 0; t < b->n_task; t++) {
+        const struct kva_data_heads *h = a->cell[t] < 0 ? NULL : heads_of(d, a->cell[t]);
+
+        for (int l = 0; h && h->n[KVA_HEAD_ALL] && l < h->n_layer; l++)
+            for (int i = 0; i < h->n_kv_head; i++) {
+                sum += head_mean(h, KVA_HEAD_ALL, l, i);
+                n++;
+            }
+    }
+    return n ? sum / n : (double)NAN;
+}
+
+/* The budget whose methods differ most plainly: mean value nearest to one half. */
 static int chosen_budget(struct kva_report *r, const struct kva_data *d,
-                         const struct kva_cells *c, const struct kva_board *b)
+                         const struct kva_cells *c, const struct kva_board *b, bool all)
 {
     double best = 2;
     int at = -1;
@@ -267,7 +286,8 @@ static int chosen_budget(struct kva_report *r, const struct kva_data *d,
             (k > 0 && kva_same_budget(&b->arm[k - 1], &b->arm[k])))
             continue;
         for (int m = k; m < b->n_arm && kva_same_budget(&b->arm[m], &b->arm[k]); m++) {
-            double v = arm_survival(d, c, b, &b->arm[m], &r->nomem);
+            double v = all ? arm_kept(d, b, &b->arm[m])
+                           : arm_survival(d, c, b, &b->arm[m], &r->nomem);
 
             if (!isnan(v)) {
                 sum += v;
@@ -282,9 +302,17 @@ static int chosen_budget(struct kva_report *r, const struct kva_data *d,
     return at;
 }
 
+/* What a panel shows of a task: all entries, or payload, or evidence; -1: nothing. */
+static int shown_kind(const struct kva_data_heads *h, bool all)
+{
+    int kind = all ? KVA_HEAD_ALL : h->n[KVA_SPAN_P] ? KVA_SPAN_P : KVA_SPAN_E;
+
+    return h->n[kind] ? kind : -1;
+}
+
 static bool head_panel(struct kva_report *r, const struct kva_data *d,
-                       const struct kva_board *b, const struct kva_arm *a, int layers,
-                       int heads, struct kva_heat *p)
+                       const struct kva_board *b, const struct kva_arm *a, bool all,
+                       int layers, int heads, struct kva_heat *p)
 {
     double total = 0;
     int n = 0;
@@ -307,15 +335,16 @@ static bool head_panel(struct kva_report *r, const struct kva_data *d,
                         part[k] += head_mean(h, k, y, x);
                         m[k]++;
                     }
-                if (h->n[KVA_SPAN_P] || h->n[KVA_SPAN_E]) {
-                    p->sum[at] +=
-                        head_mean(h, h->n[KVA_SPAN_P] ? KVA_SPAN_P : KVA_SPAN_E, y, x);
+                if (shown_kind(h, all) >= 0) {
+                    p->sum[at] += head_mean(h, shown_kind(h, all), y, x);
                     p->n[at]++;
                 }
             }
-            p->also[at] = kva_arena_printf(
-                &r->arena, "%.4f\t%.4f\t%.4f", m[0] ? part[0] / m[0] : (double)NAN,
-                m[1] ? part[1] / m[1] : (double)NAN, m[2] ? part[2] / m[2] : (double)NAN);
+            if (!all)
+                p->also[at] = kva_arena_printf(&r->arena, "%.4f\t%.4f\t%.4f",
+                                               m[0] ? part[0] / m[0] : (double)NAN,
+                                               m[1] ? part[1] / m[1] : (double)NAN,
+                                               m[2] ? part[2] / m[2] : (double)NAN);
             if (p->n[at]) {
                 total += p->sum[at] / p->n[at];
                 n++;
@@ -329,24 +358,27 @@ static bool head_panel(struct kva_report *r, const struct kva_data *d,
     return n > 0;
 }
 
-void kva_figure_heads(struct kva_report *r, const struct kva_data *d,
-                      const struct kva_cells *c, const struct kva_board *b)
+static void map_of_heads(struct kva_report *r, const struct kva_data *d,
+                         const struct kva_cells *c, const struct kva_board *b, bool whole)
 {
-    int k = chosen_budget(r, d, c, b), layers = 0, heads = 0, n = 0, all = 0;
-    struct kva_heat_axes axes = {
-        .xlabel = "KV head", .ylabel = "layer", .also = "surv_E\tsurv_payload\tsurv_D"};
+    int k = chosen_budget(r, d, c, b, whole), layers = 0, heads = 0, n = 0, all = 0;
+    struct kva_heat_axes axes = {.xlabel = "KV head",
+                                 .ylabel = "layer",
+                                 .also = whole ? NULL : "surv_E\tsurv_payload\tsurv_D"};
     struct kva_heat *p;
     const char **y;
 
     if (k < 0 || r->nomem)
         return;
-    for (int t = 0; t < b->n_task && !layers; t++) {
-        const struct kva_data_heads *h =
-            b->arm[k].cell[t] < 0 ? NULL : heads_of(d, b->arm[k].cell[t]);
+    for (int m = k; m < b->n_arm && !layers && kva_same_budget(&b->arm[m], &b->arm[k]);
+         m++)
+        for (int t = 0; t < b->n_task && !layers; t++) {
+            const struct kva_data_heads *h =
+                b->arm[m].cell[t] < 0 ? NULL : heads_of(d, b->arm[m].cell[t]);
 
-        layers = h ? h->n_layer : 0;
-        heads = h ? h->n_kv_head : 0;
-    }
+            layers = h ? h->n_layer : 0;
+            heads = h ? h->n_kv_head : 0;
+        }
     p = kva_arena_alloc(&r->arena, (size_t)b->n_arm + 1, sizeof *p);
     y = kva_arena_alloc(&r->arena, (size_t)layers + 1, sizeof *y);
     if (!p || !y) {
@@ -364,19 +396,36 @@ void kva_figure_heads(struct kva_report *r, const struct kva_data *d,
          m++) {
         all += b->arm[m].ok > 0;
         if (n < KVA_FIG_PANELS)
-            n += head_panel(r, d, b, &b->arm[m], layers, heads, &p[n]);
+            n += head_panel(r, d, b, &b->arm[m], whole, layers, heads, &p[n]);
     }
     if (n && !r->nomem)
         kva_heat_figure(
-            r, KVA_FIG_HEADS, kva_arena_printf(&r->arena, "heads-%s", b->slug),
-            kva_arena_printf(&r->arena, "Payload survival per head at keep %s: %s",
+            r, KVA_FIG_HEADS,
+            kva_arena_printf(&r->arena, "%s-%s", whole ? "kept" : "heads", b->slug),
+            kva_arena_printf(&r->arena, "%s per head at keep %s: %s",
+                             whole ? "Entries kept" : "Payload survival",
                              b->arm[k].budget_text, b->title),
             p, n, &axes,
             kva_arena_printf(
                 &r->arena,
-                "Share of the payload's tokens (of the evidence where a task names no "
-                "payload) that each KV head still holds, mean of task means, one colour "
-                "scale for all panels, the mean beside the name. The budget shown is the "
-                "one whose mean survival is nearest to one half.%s",
+                "%s, one colour scale for all panels, the mean beside the name. The "
+                "budget shown is the one whose mean is nearest to one half.%s",
+                whole ? "Share of all entries that each KV head still holds after "
+                        "eviction, mean of task means over the traced samples"
+                      : "Share of the payload's tokens (of the evidence where a task "
+                        "names no payload) that each KV head still holds, mean of task "
+                        "means",
                 n < KVA_FIG_PANELS ? "" : kva_fig_shown(r, n, all)));
+}
+
+void kva_figure_heads(struct kva_report *r, const struct kva_data *d,
+                      const struct kva_cells *c, const struct kva_board *b)
+{
+    map_of_heads(r, d, c, b, false);
+}
+
+void kva_figure_kept(struct kva_report *r, const struct kva_data *d,
+                     const struct kva_cells *c, const struct kva_board *b)
+{
+    map_of_heads(r, d, c, b, true);
 }

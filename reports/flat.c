@@ -243,9 +243,9 @@ static void cell_line(struct flat *f, int cell)
 
 static void head_lines(struct flat *f, const struct kva_data_heads *h)
 {
-    static const char *const kind[KVA_SPAN_KINDS] = {"E", "P", "D", "X"};
+    static const char *const kind[KVA_HEAD_KINDS] = {"E", "P", "D", "X", "all"};
 
-    for (int k = 0; k < KVA_SPAN_KINDS; k++)
+    for (int k = 0; k < KVA_HEAD_KINDS; k++)
         for (int l = 0; h->n[k] && l < h->n_layer; l++)
             for (int i = 0; i < h->n_kv_head; i++) {
                 size_t at =

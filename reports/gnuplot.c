@@ -90,7 +90,8 @@ static void one_line(struct kva_buf *b)
             b->data[i] = ' ';
 }
 
-enum kva_status kva_gnuplot_run(const char *dir, const char *file, struct kva_error *err)
+enum kva_status kva_gnuplot_run(const char *dir, const char *file, bool *hung,
+                                struct kva_error *err)
 {
     static char lang[] = "LC_ALL=C";
     char path[4096], home[] = "HOME=/nonexistent", fonts[4096];
@@ -103,6 +104,7 @@ enum kva_status kva_gnuplot_run(const char *dir, const char *file, struct kva_er
     pid_t pid;
     enum kva_status rc = KVA_OK;
 
+    *hung = false;
     path[0] = fonts[0] = 0;
     (void)strncat(path, "PATH=", sizeof path - 1);
     (void)strncat(path, p ? p : "/usr/bin:/bin", sizeof path - strlen(path) - 1);
@@ -127,6 +129,7 @@ enum kva_status kva_gnuplot_run(const char *dir, const char *file, struct kva_er
     deadline = kva_now_ns() + kva_gnuplot_timeout_ns;
     ended = drain(fd[0], &said, deadline) && ends(pid, &status, deadline);
     (void)close(fd[0]);
+    *hung = !ended;
     if (!ended) {
         (void)kill(-pid, SIGKILL);
         (void)kill(pid, SIGKILL);

@@ -644,8 +644,10 @@ static void absent_figures(const struct kva_report *r, struct kva_buf *out)
 {
     if (r->n_absent == 0)
         return;
-    kva_buf_puts(out, "<details class=\"absent\"><summary>Figures without data</summary>"
-                      "<ul class=\"notes\">");
+    kva_buf_puts(
+        out,
+        "<details class=\"absent\"><summary>Figures and tables without data</summary>"
+        "<ul class=\"notes\">");
     for (int i = 0; i < r->n_absent; i++) {
         kva_buf_puts(out, "<li>");
         kva_report_escape(out, r->absent[i]);

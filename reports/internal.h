@@ -513,10 +513,12 @@ enum kva_status kva_svg_inline(const char *svg, size_t n, const char *prefix,
                                const char *title, struct kva_buf *out,
                                struct kva_error *err);
 /* Runs gnuplot on a file inside dir; KVA_ETOOL when there is none or it is older than
- * 5.4, KVA_EIO with its words when it fails, is killed or takes more than 60 s. */
+ * 5.4, KVA_EIO with its words when it fails, is killed or takes more than 60 s (*hung).
+ */
 #define KVA_GNUPLOT_OLD "gnuplot 5.4 or newer is needed"
 extern uint64_t kva_gnuplot_timeout_ns; /* 60 s; tests have less time */
-enum kva_status kva_gnuplot_run(const char *dir, const char *file, struct kva_error *err);
+enum kva_status kva_gnuplot_run(const char *dir, const char *file, bool *hung,
+                                struct kva_error *err);
 
 /* Text for HTML and SVG: & < > " ' escaped; s may be NULL. */
 void kva_report_escape(struct kva_buf *out, const char *s);

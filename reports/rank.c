@@ -464,7 +464,8 @@ static int count_pairs(const struct kva_board *b)
 /* Single tasks take as long as everything else: only where somebody will see them. */
 static bool shown(const struct kva_report *r, const struct kva_board *b)
 {
-    return !b->single || !r->opts.one_view || r->view == KVA_VIEW_TASKS;
+    return !b->single || !r->opts.one_view || r->view == KVA_VIEW_TASKS ||
+           r->opts.by_task;
 }
 
 enum kva_status kva_boards_compute(struct kva_report *r, const struct kva_data *d,

@@ -33,6 +33,7 @@ struct kva_report_opts {
     bool color;            /* text only */
     int width;             /* text only; 0: 100 */
     bool details;          /* text only: the columns that few ask for, too */
+    bool by_task;          /* retention, its table and figure, task by task as well */
     bool one_view; /* only what kva_report_text, _json, _csv or _markdown show of `view`
                     * is  computed: no page, no directory may be made of the report */
     bool brief;    /* of a paper's numbers only the measured ones: for people */

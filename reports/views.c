@@ -310,7 +310,8 @@ enum kva_status kva_views_build(struct kva_report *r, const struct kva_data *d,
     kva_time_table(r, d, c);
     if (wanted(r, KVA_VIEW_RETENTION)) {
         for (int i = 0; i < r->n_board; i++)
-            if (!r->board[i].single && r->board[i].n_method && r->board[i].dense >= 0)
+            if ((!r->board[i].single || r->opts.by_task) && r->board[i].n_method &&
+                r->board[i].dense >= 0)
                 kva_retention_table(r, &r->board[i]);
         kva_visibility_tables(r, d, c);
     }

@@ -34,7 +34,7 @@ enum kva_status kva_report_figures(const struct kva_report *r, const char *dir,
                                    struct kva_error *err)
 {
     struct kva_error first = {0};
-    bool missing = false;
+    bool missing = false, hung = false; /* one that hung will hang again */
 
     KVA_TRY(kva_mkdirs(dir, err));
     for (int i = 0; i < r->n_figure; i++) {
@@ -47,16 +47,17 @@ enum kva_status kva_report_figures(const struct kva_report *r, const char *dir,
         KVA_TRY(put(dir, name, f->tsv, strlen(f->tsv), err));
         (void)snprintf(name, sizeof name, "%s.gp", f->id);
         KVA_TRY(put(dir, name, f->gp, strlen(f->gp), err));
-        if (f->empty || missing)
+        if (f->empty || missing || hung)
             continue;
-        rc = kva_gnuplot_run(dir, name, &why);
+        rc = kva_gnuplot_run(dir, name, &hung, &why);
         if (rc == KVA_ETOOL) {
             missing = true;
             first = why;
         } else if (rc != KVA_OK) { /* one drawing less is no reason to lose the report */
             if (r->opts.require_figures)
                 return KVA_FAIL(err, rc, "%s", why.text);
-            kva_log(KVA_LOG_WARN, "%s", why.text);
+            kva_log(KVA_LOG_WARN, "%s%s", why.text,
+                    hung ? "; the other figures are not drawn" : "");
         }
     }
     if (missing)

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 static struct {
-    const char *format, *dir, *only, *sample, *paper, *what, *reference;
+    const char *format, *dir, *only, *sample, *paper, *what, *reference, *by;
     int force, require_figures, strict, selftest;
 } opt;
 
@@ -32,6 +32,8 @@ const struct kva_opt *kva_cmd_report_options(void)
         {"force", 0, KVA_OPT_FLAG, &opt.force, NULL, "replace an existing DIR", 0, 0},
         {"only", 0, KVA_OPT_STR, &opt.only, "KEY=GLOB,...",
          "rows of these only; keys model, method, task, budget, enforce", 0, 0},
+        {"by", 0, KVA_OPT_STR, &opt.by, "task",
+         "retention, its table and figure, task by task as well", 0, 0},
         {"reference", 0, KVA_OPT_STR, &opt.reference, "METHOD",
          "of the view pairs: against whom (default the full cache and the best method)",
          0, 0},
@@ -116,6 +118,7 @@ static struct kva_report_opts basic_options(void)
     struct kva_report_opts o = {.only = opt.only,
                                 .reference = opt.reference,
                                 .require_figures = opt.require_figures != 0,
+                                .by_task = opt.by != NULL,
                                 .details = kva_common.verbose != 0};
     struct winsize ws;
     const char *nc = getenv("NO_COLOR");
@@ -144,6 +147,8 @@ static enum kva_status emit(const struct kva_data *data, const char *view,
         kva_buf_printf(&command, " --only '%s'", opt.only);
     if (opt.reference)
         kva_buf_printf(&command, " --reference '%s'", opt.reference);
+    if (opt.by)
+        kva_buf_puts(&command, " --by task");
     o.view = view;
     o.command = command.data;
     o.one_view = !opt.dir && !html;
@@ -245,6 +250,8 @@ static int misused(int argc, char **argv)
                                  near ? "; did you mean '" : "", near ? near : "",
                                  near ? "'?" : "");
     }
+    if (opt.by && strcmp(opt.by, "task") != 0)
+        return kva_command_usage("report", "--by task, not '%s'", opt.by);
     if (format_is("lme") && (!opt.dir || is_paper || opt.what))
         return kva_command_usage("report", "-f lme writes a directory of files: -o DIR");
     if (opt.what && opt.format && !jsonl && !format_is("csv"))

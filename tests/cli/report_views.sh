@@ -54,4 +54,21 @@ for figure in survival-board1 survival-board1-noise heads-board1; do
   if [ -s "$T/page/figures/$figure.tsv" ]; then ok "has_$figure"; else no "has_$figure"; fi
 done
 has page_has_the_section "$T/page/index.html" "What survives"
+if ! command -v gnuplot >/dev/null; then
+  skip drawings "no gnuplot"
+elif ! command -v xmllint >/dev/null; then
+  skip drawings "no xmllint"
+else
+  for f in "$T"/page/figures/*.svg; do
+    check "well_formed_$(basename "$f" .svg)" 0 xmllint --noout --nonet "$f"
+  done
+fi
+mkdir "$T/bin" # a machine without gnuplot
+check required_figures_are_missing 6 env PATH="$T/bin" "$KVAUDIT" report --db "$T/r.db" -o "$T/strict" --require-figures
+has and_it_says_what_is "$T/err" "gnuplot is not installed"
+is no_page_is_left "$(find "$T" -maxdepth 1 -name 'strict*')" ""
+check figures_are_not_required 0 env PATH="$T/bin" "$KVAUDIT" report --db "$T/r.db" -o "$T/plain"
+check by_task 0 report retention --by task -f json
+is a_table_for_each_task "$(jq '[.tables[] | select(.id | endswith("-retention"))] | length' "$T/out")" 3
+check by_something 2 report retention --by day
 exit $bad

@@ -99,6 +99,64 @@ static void the_survival_of_section_12_5_and_only_what_was_asked_for_counts(void
     fixture_close(&f);
 }
 
+static void traced_bitmaps_become_shares_kept_per_head(void **state)
+{
+    static const uint16_t E[] = {7, 3, 7, 3};
+    /* 2 heads of 10 tokens, 2 bytes each */
+    static const uint8_t layer0[] = {0x0f, 0, 0xff, 0x03}, layer1[] = {1, 0, 0, 0x02};
+    const uint8_t *both[] = {layer0, layer1}, *one[] = {layer1, NULL};
+    struct kva_db_span_kept e = {
+        .span = "E0", .n_tok = 10, .layers = 2, .kv_heads = 2, .kept = E};
+    struct fixture f;
+    struct kva_data d;
+    struct kva_db_outcome o;
+    const struct kva_data_heads *h;
+    int64_t task, cell;
+
+    (void)state;
+    fixture_open(&f);
+    task = add_task(f.db, "ruler", "vt", 512);
+    cell = add_cell(f.db, f.model, add_method(f.db, "snapkv"), task, "snap 0.2", 0.2);
+    for (int i = 0; i < 3; i++) {
+        o = outcome_of(cell, sample_with(f.db, task, i, "{" SPANS "}"), f.run, 1);
+        o.spans = &e;
+        o.n_spans = 1;
+        if (i < 2) {
+            o.kept_bits = both;
+            o.kept_layers = o.kept_heads = 2;
+            o.kept_tok = 10;
+        }
+        assert_int_equal(put(f.db, &o), 1);
+    }
+    load(&f.db, 1, &d);
+    assert_int_equal(d.n_heads, 1);
+    h = &d.heads[0];
+    assert_int_equal(h->n[KVA_SPAN_E], 3);
+    assert_int_equal(h->n[KVA_HEAD_ALL], 2);
+    for (int i = 0; i < 4; i++) {
+        static const double share[4] = {0.4, 1, 0.1, 0.1};
+
+        assert_true(fabs((double)h->sum[4 * KVA_HEAD_ALL + i] / 4294967296.0 -
+                         2 * share[i]) < 1e-9);
+    }
+    kva_data_release(&d);
+    /* spans of one layer beside bitmaps of two */
+    e.layers = 1;
+    o = outcome_of(cell, sample_with(f.db, task, 3, "{" SPANS "}"), f.run, 1);
+    o.kept_bits = one;
+    o.kept_layers = 1;
+    o.kept_heads = 2;
+    o.kept_tok = 10;
+    assert_int_equal(put(f.db, &o), 1);
+    {
+        struct kva_error err = {0};
+
+        assert_int_equal(kva_data_load(&f.db, 1, &d, &err), KVA_EDB);
+        assert_non_null(strstr(err.text, "2 x 2 and 1 x 2 heads"));
+    }
+    fixture_close(&f);
+}
+
 static void other_metrics_are_summed_per_cell_and_marks_reach_their_outcome(void **state)
 {
     struct kva_db_score a[] = {{"match_all", 1, 1, NULL},
@@ -156,6 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_survival_of_section_12_5_and_only_what_was_asked_for_counts),
+        cmocka_unit_test(traced_bitmaps_become_shares_kept_per_head),
         cmocka_unit_test(other_metrics_are_summed_per_cell_and_marks_reach_their_outcome),
     };
 

@@ -21,7 +21,7 @@ static void spans(struct kva_data_outcome *o, double e, double p, double d)
 static struct world *worked(void)
 {
     static struct kva_data_heads heads;
-    static uint64_t sum[KVA_SPAN_KINDS * 2];
+    static uint64_t sum[KVA_HEAD_KINDS * 2];
     struct world *w = world_new(1, 2);
     const double unit = 4294967296.0;
 
@@ -105,6 +105,18 @@ static void the_figures_hold_every_point_and_each_head(void **state)
     assert_non_null(strstr(f->tsv, "\t0.5000\t0.8500\t0.5000\t0.0000\n"));
     assert_non_null(strstr(f->tsv, "\t1.0000\t0.6500\t1.0000\t1.0000\n"));
     assert_string_equal(f->series[0], "m (75.0 %)");
+    assert_null(figure(r, "kept-")); /* nothing was traced */
+    kva_report_free(r);
+    w->d.heads[0].n[KVA_HEAD_ALL] = 1;
+    w->d.heads[0].sum[2 * KVA_HEAD_ALL] = 1u << 30;
+    w->d.heads[0].sum[2 * KVA_HEAD_ALL + 1] = 1u << 31;
+    r = built(w, NULL);
+    f = figure(r, "kept-");
+    assert_non_null(f);
+    assert_int_equal(f->n_points, 2);
+    assert_string_equal(f->series[0], "m (37.5 %)");
+    assert_non_null(strstr(f->tsv, "\t0.2500\n"));
+    assert_non_null(strstr(f->tsv, "\t0.5000\n"));
     kva_report_free(r);
     free(w);
 }
