@@ -62,23 +62,33 @@ static void unpack(const kva_dev_weight &w, const int32_t *ids, int row0, int ro
                    stream, w, ids, row0, rows, scale, to);
 }
 
+template <typename T>
+static void unpack_kind(const kva_dev_weight &w, const int32_t *ids, int row0, int rows,
+                        float scale, T *to, void *stream)
+{
+    static void (*const of_kind[])(const kva_dev_weight &, const int32_t *, int, int,
+                                   float, T *, void *) = KVA_EACH_KIND(unpack);
+
+    of_kind[w.kind](w, ids, row0, rows, scale, to, stream);
+}
+
 extern "C" void kva_dev_embed(const struct kva_dev_weight *w, const int32_t *ids,
                               int rows, float scale, float *x, void *stream)
 {
-    KVA_OF_KIND(w->kind, unpack, *w, ids, 0, rows, scale, x, stream)
+    unpack_kind(*w, ids, 0, rows, scale, x, stream);
 }
 
 extern "C" void kva_dev_dequant(const struct kva_dev_weight *w, int row0, int rows,
                                 float *to, void *stream)
 {
-    KVA_OF_KIND(w->kind, unpack, *w, (const int32_t *)nullptr, row0, rows, 1.0f, to,
-                stream)
+    unpack_kind(*w, nullptr, row0, rows, 1.0f, to, stream);
 }
 
 extern "C" void kva_dev_dequant_bf16(const struct kva_dev_weight *w, int row0, int rows,
-                                     uint16_t *to, void *stream){
-    KVA_OF_KIND(w->kind, unpack, *w, (const int32_t *)nullptr, row0, rows, 1.0f, to,
-                stream)}
+                                     uint16_t *to, void *stream)
+{
+    unpack_kind(*w, nullptr, row0, rows, 1.0f, to, stream);
+}
 
 KVA_KERNEL(THREADS) to_bf16(const float *x, size_t n, uint16_t *y)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* skinny.cu - products of few rows (ruling R7): weights are read once for sixteen rows.
+/* skinny.cu - products of few rows (ruling R7): questions, answers, waves.
  *
- * A block of four warps owns 4 R outputs: lane = 8 s + g, lane group s the outputs s, s +
- * 4, .., lane g the inputs 32j + 4g .. +3 of unit j. Warp w takes the chunks w, w + 4,
- * ... Each output of each row has one accumulator a lane, a fused multiply-add for every
- * input, inputs ascending; then the eight lanes are added as a tree and the four warps in
- * turn. Rows never meet, so a tile's height MT changes no bit, and neither does R: both
- * only say how often a weight, once unpacked, is used.
+ * A block of four warps owns 4 R outputs of a tile of MT rows: lane = 8 s + g, lane group
+ * s the outputs s, s + 4, .., lane g the inputs 32j + 4g .. +3 of unit j. Warp w takes
+ * the chunks w, w + 4, ... Each output of each row has one accumulator a lane, a fused
+ * multiply-add for every input, inputs ascending; then the eight lanes are added as a
+ * tree and the four warps in turn. Rows never meet, so a tile's height MT changes no bit,
+ * and neither does R: both only say how often a weight, once unpacked, is used. Blocks of
+ * the same outputs are neighbours, so that further tiles find the weights in the cache.
  *
  * A chunk that x covers to its end is read in 16-byte words; the last piece of a ragged
  * row, and all of an x whose rows are not aligned, goes unit by unit in the same order.
@@ -43,54 +44,61 @@ template <int words> KVA_DEVICE void load_words(const uint32_t *from, uint32_t *
     }
 }
 
-template <int kind, int MT, int R>
-KVA_DEVICE void whole_chunk(const kva_dev_weight &w, const int *row, int c, int g,
-                            const float *x, const int *at, float acc[MT][R])
+/* One lane's part of a chunk, as stored. */
+template <int kind, int R> struct piece {
+    static constexpr int bits = kva_kind<kind>::bits, words = kva_record<kind>::words;
+    uint32_t q[R][bits], rec[R][words ? words : 1], super[R];
+};
+
+template <int kind, int R>
+KVA_DEVICE void fetch(const kva_dev_weight &w, const int *row, int c, int g,
+                      piece<kind, R> &p)
 {
     constexpr int words = chunk_of<kind>::words, units = chunk_of<kind>::units;
     constexpr int rw = kva_record<kind>::words;
-    uint32_t rec[R][rw ? rw : 1], super[R];
 
 #pragma unroll
     for (int i = 0; i < R; i++) {
         size_t chunk = (size_t)row[i] * (size_t)w.chunks + (size_t)c;
 
-        rec[i][0] = super[i] = 0;
+#pragma unroll
+        for (int j = 0; j < 8; j += units)
+            load_words<words>(kva_unit_at<kind>(w, row[i], c, j, g),
+                              p.q[i] + j / units * words);
+        p.rec[i][0] = p.super[i] = 0;
         if (rw)
             load_words<rw ? rw : 4>((const uint32_t *)(const void *)w.scales + chunk * rw,
-                                    rec[i]);
+                                    p.rec[i]);
         if (kva_record<kind>::super)
-            super[i] = w.super[chunk];
+            p.super[i] = w.super[chunk];
     }
+}
+
+template <int kind, int MT, int R>
+KVA_DEVICE void whole_chunk(const piece<kind, R> &p, int g, const float *x, const int *at,
+                            float acc[MT][R])
+{
+    constexpr int bits = kva_kind<kind>::bits, rw = kva_record<kind>::words;
+
 #pragma unroll
-    for (int j0 = 0; j0 < 8; j0 += units) {
-        uint32_t q[R][words];
+    for (int j = 0; j < 8; j++) {
+        float v[R][4];
 
 #pragma unroll
         for (int i = 0; i < R; i++)
-            load_words<words>(kva_unit_at<kind>(w, row[i], c, j0, g), q[i]);
+            kva_unit_values<kind>(
+                p.q[i] + j * bits / 8, j,
+                kva_scale_of<kind>(p.rec[i][j * rw / 8], p.super[i], j, g / 4), v[i]);
 #pragma unroll
-        for (int u = 0; u < units; u++) {
-            constexpr int bits = kva_kind<kind>::bits;
-            const int j = j0 + u;
-            float v[R][4];
+        for (int m = 0; m < MT; m++) {
+            float4 a = *(const float4 *)(const void *)(x + at[m] + 32 * j);
 
 #pragma unroll
-            for (int i = 0; i < R; i++)
-                kva_unit_values<kind>(
-                    q[i] + u * bits / 8, j,
-                    kva_scale_of<kind>(rec[i][j * rw / 8], super[i], j, g / 4), v[i]);
-#pragma unroll
-            for (int m = 0; m < MT; m++) {
-                float4 a = *(const float4 *)(const void *)(x + at[m] + 32 * j);
-
-#pragma unroll
-                for (int i = 0; i < R; i++) {
-                    acc[m][i] = fmaf(a.x, v[i][0], acc[m][i]);
-                    acc[m][i] = fmaf(a.y, v[i][1], acc[m][i]);
-                    acc[m][i] = fmaf(a.z, v[i][2], acc[m][i]);
-                    acc[m][i] = fmaf(a.w, v[i][3], acc[m][i]);
-                }
+            for (int i = 0; i < R; i++) {
+                acc[m][i] = fmaf(a.x, v[i][0], acc[m][i]);
+                acc[m][i] = fmaf(a.y, v[i][1], acc[m][i]);
+                acc[m][i] = fmaf(a.z, v[i][2], acc[m][i]);
+                acc[m][i] = fmaf(a.w, v[i][3], acc[m][i]);
             }
         }
     }
@@ -127,14 +135,17 @@ KVA_DEVICE void ragged_chunk(const kva_dev_weight &w, const int *row, int c, int
 /* aligned: rows of x start at multiples of 16 bytes */
 template <int kind, int MT, int R>
 KVA_KERNEL(32 * WARPS)
-skinny(kva_dev_weight w, const float *x, int rows, int aligned, float *y, int y_stride)
+skinny(kva_dev_weight w, const float *x, int rows, int tiles, int aligned, float *y,
+       int y_stride)
 {
     KVA_SHARED(float, part, WARPS *MT * 4 * R);
     int lane = (int)threadIdx.x % KVA_WARP, warp = (int)threadIdx.x / KVA_WARP;
-    int g = lane % 8, s = lane / 8, o0 = (int)blockIdx.x * 4 * R;
-    int tile = (int)blockIdx.y * MT, held = rows - tile < MT ? rows - tile : MT;
-    int row[R];
+    int g = lane % 8, s = lane / 8, o0 = (int)blockIdx.x / tiles * 4 * R;
+    int tile = (int)blockIdx.x % tiles * MT, held = rows - tile < MT ? rows - tile : MT;
+    int whole = aligned ? w.in / KVA_CHUNK : 0, c = warp;
+    int row[R], at[MT];
     float acc[MT][R];
+    piece<kind, R> p;
 
     x += (size_t)tile * (size_t)w.in;
 #pragma unroll
@@ -148,18 +159,29 @@ skinny(kva_dev_weight w, const float *x, int rows, int aligned, float *y, int y_
 #pragma unroll
         for (int i = 0; i < R; i++)
             acc[m][i] = 0.0f;
-#pragma unroll 1
-    for (int c = warp; c < w.chunks; c += WARPS) {
-        int at[MT];
-
 #pragma unroll
-        for (int m = 0; m < MT; m++)
-            at[m] = (m < held ? m : held - 1) * w.in + c * KVA_CHUNK + 4 * g;
-        if (aligned && (c + 1) * KVA_CHUNK <= w.in)
-            whole_chunk<kind, MT, R>(w, row, c, g, x, at, acc);
-        else
-            ragged_chunk<kind, MT, R>(w, row, c, g, x, at, acc);
+    for (int m = 0; m < MT; m++)
+        at[m] = (m < held ? m : held - 1) * w.in + warp * KVA_CHUNK + 4 * g;
+    /* few rows wait for memory: the next chunk is on its way while one is used */
+    if (MT <= 4 && c < whole)
+        fetch<kind, R>(w, row, c, g, p);
+#pragma unroll 1
+    for (; c < whole; c += WARPS, x += WARPS * KVA_CHUNK) {
+        if (MT <= 4) {
+            piece<kind, R> next = p;
+
+            if (c + WARPS < whole)
+                fetch<kind, R>(w, row, c + WARPS, g, next);
+            whole_chunk<kind, MT, R>(p, g, x, at, acc);
+            p = next;
+        } else {
+            fetch<kind, R>(w, row, c, g, p);
+            whole_chunk<kind, MT, R>(p, g, x, at, acc);
+        }
     }
+#pragma unroll 1
+    for (; c < w.chunks; c += WARPS, x += WARPS * KVA_CHUNK)
+        ragged_chunk<kind, MT, R>(w, row, c, g, x, at, acc);
 #pragma unroll
     for (int m = 0; m < MT; m++)
 #pragma unroll
@@ -194,32 +216,18 @@ static void launch(const kva_dev_weight &w, const float *x, int rows, float *y,
                    int y_stride, void *stream)
 {
     auto kernel = skinny<kind, MT, R>;
-    int aligned = w.in % 4 == 0 && (uintptr_t)x % 16 == 0;
+    int aligned = w.in % 4 == 0 && (uintptr_t)x % 16 == 0, tiles = (rows + MT - 1) / MT;
+    unsigned blocks = (unsigned)((w.out + 4 * R - 1) / (4 * R)) * (unsigned)tiles;
 
-    KVA_LAUNCH(
-        kernel,
-        dim3((unsigned)((w.out + 4 * R - 1) / (4 * R)), (unsigned)((rows + MT - 1) / MT)),
-        32 * WARPS, 0, stream, w, x, rows, aligned, y, y_stride);
+    KVA_LAUNCH(kernel, dim3(blocks), 32 * WARPS, 0, stream, w, x, rows, tiles, aligned, y,
+               y_stride);
 }
 
-/* Tiles of sixteen rows, then one no taller than need be. */
 template <int kind>
 static void product(const kva_dev_weight &w, const float *x, int rows, float *y,
                     int y_stride, void *stream)
 {
-    const int most = 16 * 32768; /* of one launch */
-
-    for (; rows >= 16;) {
-        int n = rows < most ? rows / 16 * 16 : most;
-
-        launch<kind, 16, 4>(w, x, n, y, y_stride, stream);
-        x += (size_t)n * (size_t)w.in;
-        y += (size_t)n * (size_t)y_stride;
-        rows -= n;
-    }
-    if (rows > 8)
-        launch<kind, 16, 4>(w, x, rows, y, y_stride, stream);
-    else if (rows > 4)
+    if (rows > 4)
         launch<kind, 8, 4>(w, x, rows, y, y_stride, stream);
     else if (rows > 1)
         launch<kind, 4, 2>(w, x, rows, y, y_stride, stream);
@@ -230,5 +238,8 @@ static void product(const kva_dev_weight &w, const float *x, int rows, float *y,
 extern "C" void kva_dev_skinny(const struct kva_dev_weight *w, const float *x, int rows,
                                float *y, int y_stride, void *stream)
 {
-    KVA_OF_KIND(w->kind, product, *w, x, rows, y, y_stride, stream)
+    static void (*const of_kind[])(const kva_dev_weight &, const float *, int, float *,
+                                   int, void *) = KVA_EACH_KIND(product);
+
+    of_kind[w->kind](*w, x, rows, y, y_stride, stream);
 }

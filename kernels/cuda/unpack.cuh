@@ -126,39 +126,12 @@ KVA_DEVICE void kva_unit_load(const kva_dev_weight &w, int row, int c, int j, in
     kva_unit_values<kind>(word, j, kva_scale_of<kind>(rec, super, j, g / 4), v);
 }
 
-/* Calls f<kind>(args...) for the weight's kind. */
-#define KVA_OF_KIND(k, f, ...)                                                           \
-    switch (k) {                                                                         \
-    case KVA_DEV_F32:                                                                    \
-        f<KVA_DEV_F32>(__VA_ARGS__);                                                     \
-        break;                                                                           \
-    case KVA_DEV_F16:                                                                    \
-        f<KVA_DEV_F16>(__VA_ARGS__);                                                     \
-        break;                                                                           \
-    case KVA_DEV_BF16:                                                                   \
-        f<KVA_DEV_BF16>(__VA_ARGS__);                                                    \
-        break;                                                                           \
-    case KVA_DEV_V4:                                                                     \
-        f<KVA_DEV_V4>(__VA_ARGS__);                                                      \
-        break;                                                                           \
-    case KVA_DEV_V4M:                                                                    \
-        f<KVA_DEV_V4M>(__VA_ARGS__);                                                     \
-        break;                                                                           \
-    case KVA_DEV_V4K:                                                                    \
-        f<KVA_DEV_V4K>(__VA_ARGS__);                                                     \
-        break;                                                                           \
-    case KVA_DEV_V8:                                                                     \
-        f<KVA_DEV_V8>(__VA_ARGS__);                                                      \
-        break;                                                                           \
-    case KVA_DEV_V8M:                                                                    \
-        f<KVA_DEV_V8M>(__VA_ARGS__);                                                     \
-        break;                                                                           \
-    case KVA_DEV_V8K:                                                                    \
-        f<KVA_DEV_V8K>(__VA_ARGS__);                                                     \
-        break;                                                                           \
-    case KVA_DEV_V8S:                                                                    \
-        f<KVA_DEV_V8S>(__VA_ARGS__);                                                     \
-        break;                                                                           \
+/* The functions f<kind>, in the order of the kinds. */
+#define KVA_EACH_KIND(f)                                                                 \
+    {                                                                                    \
+        f<KVA_DEV_F32>, f<KVA_DEV_F16>, f<KVA_DEV_BF16>, f<KVA_DEV_V4>, f<KVA_DEV_V4M>,  \
+            f<KVA_DEV_V4K>, f<KVA_DEV_V8>, f<KVA_DEV_V8M>, f<KVA_DEV_V8K>,               \
+            f<KVA_DEV_V8S>                                                               \
     }
 
 #endif
