@@ -353,6 +353,14 @@ enum kva_status kva_kvstore_append(struct kva_kvstore *s, int layer, const float
     return KVA_OK;
 }
 
+enum kva_status kva_kvstore_sound(const struct kva_kvstore *s, struct kva_error *err)
+{
+    if (s->mem->sound(s->pages))
+        return KVA_OK;
+    return KVA_FAIL(err, KVA_ENONFINITE, "a key or value is not a finite %s",
+                    s->shape.type == KVA_F16 ? "f16" : "f32");
+}
+
 enum kva_status kva_kvstore_renumber(struct kva_kvstore *s, int layer, int head,
                                      const float *k, const int32_t *pos,
                                      struct kva_error *err)

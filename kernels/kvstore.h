@@ -175,6 +175,9 @@ void kva_kvstore_gather_some(const struct kva_kvstore *store, int layer, int hea
                              int first, int n, float *k, float *v);
 /* FNV-1a 64 over (layer, head, live positions ascending), each a little-endian int32. */
 uint64_t kva_kvstore_kept_fnv(const struct kva_kvstore *store);
+/* KVA_ENONFINITE when a key or value was not finite in the store's type. A backend with
+ * its own memory finds out late: append has not refused it. May wait. */
+enum kva_status kva_kvstore_sound(const struct kva_kvstore *store, struct kva_error *err);
 /* Internal consistency (tests, audits): KVA_ECONFLICT names the first contradiction. */
 enum kva_status kva_kvstore_check(const struct kva_kvstore *store, struct kva_error *err);
 

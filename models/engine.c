@@ -661,12 +661,15 @@ enum kva_status kva_step_end(struct kva_step_state *st, float *raw_logits,
         return KVA_FAIL(err, KVA_EINVALID, "the head of a step that is at layer %d of %d",
                         st->next_layer, st->m->arch.layers);
     run_head(st, raw_logits);
+    KVA_TRY(st->m->ops->sync(st->m->ops, err));
     for (int i = 0; i < st->runs; i++) {
         struct kva_step_run *run = &st->run[i];
         struct kva_session *s = run->session;
         struct kva_error why = {0};
 
         s->in_step = false;
+        if (!st->m->ops->host)
+            (void)kva_kvstore_sound(s->store, &why);
         for (int r = run->row0; r < run->row0 + run->n; r++) {
             const struct kva_row *row = &st->rows[st->row_of[r]];
 

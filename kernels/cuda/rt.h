@@ -39,6 +39,10 @@ void kva_rt_mem_info(struct kva_rt *rt, size_t *free_bytes, size_t *total_bytes)
  * NULL: refused (which is no failure of the device). Freeing may wait. */
 void *kva_rt_alloc(struct kva_rt *rt, size_t bytes, bool shared);
 void kva_rt_free(struct kva_rt *rt, void *p);
+/* An int of the host's that kernels may set and the host reads after a sync; 0 at first.
+ */
+int *kva_rt_flag_new(struct kva_rt *rt); /* NULL: refused */
+void kva_rt_flag_free(struct kva_rt *rt, int *flag);
 
 /* ---- copies, in the order of the stream. `upload` has read `from` when it returns (it
  * goes through a pinned ring and waits only while the ring is full); `download` waits. */

@@ -246,6 +246,25 @@ void kva_rt_free(struct kva_rt *rt, void *p)
     (void)fine(rt, cudaFree(p), "freeing");
 }
 
+int *kva_rt_flag_new(struct kva_rt *rt)
+{
+    int *p = NULL;
+
+    if (rt->failed ||
+        cudaHostAlloc((void **)&p, sizeof *p, cudaHostAllocMapped) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return NULL;
+    }
+    *p = 0;
+    return p;
+}
+
+void kva_rt_flag_free(struct kva_rt *rt, int *flag)
+{
+    if (flag != NULL)
+        (void)fine(rt, cudaFreeHost(flag), "freeing");
+}
+
 /* The next piece of the ring, once the device has read what it held. */
 static bool next_piece(struct kva_rt *rt)
 {

@@ -28,7 +28,7 @@ struct store {
     struct kva_pages p; /* first */
     struct kva_cuda *cu;
     struct kva_rt_range rows, pos;
-    int *bad; /* device: a number was not finite */
+    volatile int *bad; /* set by kernels: a number was not finite */
 
     /* the mirror */
     int32_t *block; /* device, [layers] blocks of `room` ints */
@@ -237,7 +237,7 @@ static void destroy(struct kva_pages *p)
     }
     kva_rt_release(s->cu->rt, &s->rows);
     kva_rt_release(s->cu->rt, &s->pos);
-    kva_rt_free(s->cu->rt, s->bad);
+    kva_rt_flag_free(s->cu->rt, (int *)(uintptr_t)s->bad);
     kva_rt_free(s->cu->rt, s->block);
     kva_rt_free(s->cu->rt, s->live);
     free(s->live_now);
@@ -273,12 +273,11 @@ static enum kva_status create(struct kva_ops *ops, const struct kva_kvshape *sha
     s->p.reserved_bytes = reserved_bytes;
     s->seen = kva_calloc((size_t)shape->layers, sizeof *s->seen);
     s->head_now = kva_calloc((size_t)shape->layers * small_ints(s), sizeof *s->head_now);
-    s->bad = kva_rt_alloc(cu->rt, sizeof *s->bad, false);
+    s->bad = kva_rt_flag_new(cu->rt);
     if (!s->seen || !s->head_now || !s->bad) {
         rc = KVA_FAIL(err, KVA_ENOMEM, "pages of a KV store");
         goto out;
     }
-    kva_rt_fill(cu->rt, s->bad, 0, sizeof *s->bad);
     KVA_GO(kva_rt_reserve(cu->rt, reserved_bytes, chunk_bytes, &s->rows, err));
     KVA_GO(kva_rt_reserve(cu->rt, round_up(page_cap * P * sizeof(int32_t), step), step,
                           &s->pos, err));
@@ -343,12 +342,11 @@ static bool fits(const struct kva_pages *p, const struct kva_page_write *w)
 static bool sound(const struct kva_pages *p)
 {
     const struct store *s = store_of(p);
-    int bad = 0;
 
     flush(s->cu);
     kva_cuda_done(s->cu);
-    kva_rt_download(s->cu->rt, &bad, s->bad, sizeof bad);
-    return bad == 0;
+    (void)kva_rt_sync(s->cu->rt, NULL);
+    return *s->bad == 0;
 }
 
 /* The pages that each head writes to, from the one that holds its next slot. */
@@ -363,7 +361,7 @@ static void write_rows(struct kva_pages *p, const struct kva_page_write *w)
                                .heads = w->heads,
                                .tokens = w->tokens,
                                .span = (int)span,
-                               .bad = s->bad};
+                               .bad = (int *)(uintptr_t)s->bad};
     int32_t *list;
     const int32_t *at;
 
@@ -440,7 +438,8 @@ static void write_keys(struct kva_pages *p, const int32_t *table, const int32_t 
     at = kva_cuda_list(cu, pos, (size_t)n * sizeof *pos);
     from = kva_cuda_in(cu, k, (size_t)n * (size_t)p->shape.dim_k);
     if (!cu->failed)
-        kva_kv_keys(pages_of(s), pages, slots, n, from, at, s->bad, cu->stream);
+        kva_kv_keys(pages_of(s), pages, slots, n, from, at, (int *)(uintptr_t)s->bad,
+                    cu->stream);
     kva_cuda_done(cu);
 }
 

@@ -302,6 +302,18 @@ void kva_rt_free(struct kva_rt *rt, void *p)
     free(p);
 }
 
+int *kva_rt_flag_new(struct kva_rt *rt)
+{
+    (void)rt;
+    return (int *)calloc(1, sizeof(int));
+}
+
+void kva_rt_flag_free(struct kva_rt *rt, int *flag)
+{
+    (void)rt;
+    free(flag);
+}
+
 void kva_rt_upload(struct kva_rt *rt, void *to, const void *from, size_t bytes)
 {
     if (bytes > 0 && !hold(rt, KVA_QUEUE_UPLOAD, to, from, 0, bytes))
