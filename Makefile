@@ -48,7 +48,7 @@ lib = $(B)/lib$(1).a
 LIBS := $(foreach m,runner reports db tasks models metrics methods kernels kva,$(call lib,$(m)))
 
 .PHONY: all cuda test golden bench lint format check install coverage dist clean help deps fuzz \
-  quickstart fetch smoke simulate cuda-report
+  quickstart fetch smoke simulate cuda-report cuda-tests cuda-carry
 all: $(O)/kvaudit
 
 $(O)/kvaudit: $(B)/kvaudit
@@ -95,8 +95,10 @@ cuda: $(O)/cuda/kvaudit
 $(O)/cuda/kvaudit: $(B)/runner/main.o $(LIBS) $(CUDA_OBJ)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(CUDA_OBJ) $(LIBS) $(PKG_LIBS) -L$(CUDA)/lib64 \
-	  -Wl,-rpath,$(CUDA)/lib64 -lcudart_static -lcublasLt -lstdc++ -ldl -lrt
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(CUDA_OBJ) $(LIBS) $(PKG_LIBS) $(CUDA_LINK)
+# libraries are looked for beside the program first, where cuda-carry puts them
+CUDA_LINK = -L$(CUDA)/lib64 -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib:$$ORIGIN/../../../lib:$(CUDA)/lib64' \
+  -lcudart_static -lcublasLt -lstdc++ -ldl -lrt
 
 # ---- the same sources for the emulator (tests/simt), without CUDA; *_cuda.* have stand-ins there ----
 SIMT_FLAGS := -DKVA_HOST_SIMT
@@ -210,6 +212,23 @@ $(B)/tests/device/%: tests/device/%.c $(LIBS)
 	$(call say,DEVICE,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS) $(PKG_LIBS)
+$(O)/cuda/tests/device/%: tests/device/%.c $(CUDA_OBJ) $(LIBS)
+	$(call say,DEVICE,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -DKVA_CUDA -isystem $(CUDA)/include $(LDFLAGS) -o $@ $< $(CUDA_OBJ) $(LIBS) \
+	  $(PKG_LIBS) $(CUDA_LINK)
+# the emulator's parity programs on the real runtime; not those that ask the emulator itself
+CUDA_TESTS := $(patsubst %.cpp,$(O)/cuda/%,$(filter-out %/test_simt.cpp %/test_store.cpp %/test_rows.cpp \
+  %/test_engine.cpp %/test_program.cpp,$(wildcard tests/simt/test_*.cpp))) \
+  $(O)/cuda/tests/device/yardstick $(O)/cuda/tests/device/synthetic
+$(O)/cuda/tests/simt/%: tests/simt/%.cpp tests/device/managed.cpp $(CUDA_OBJ) $(LIBS) $(wildcard tests/simt/*.h)
+	$(call say,DEVICE,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)g++ -std=c++17 -O1 -g -Wall -Wextra -Werror -Wno-unknown-pragmas -I. -isystem $(CUDA)/include -mfma -mf16c \
+	  -o $@ $< tests/device/managed.cpp $(CUDA_OBJ) $(LIBS) $(PKG_LIBS) $(CUDA_LINK)
+cuda-tests: $(O)/cuda/kvaudit $(CUDA_TESTS)
+cuda-carry: cuda-tests
+	$(Q)tests/device/carry.sh $(O)/cuda $(O)/carry
 
 # ---- device kernels: registers, spills, occupancy by the compiler, times by the roofline ---------
 cuda-report:
@@ -281,6 +300,7 @@ help:
 	@echo "make lint, format  include direction, symbols, banned calls, formatting; rewrite"
 	@echo "make check         lint, test, fast tests under sanitizers"
 	@echo "make simulate      rewrite the tables of simulated intervals and nights"
+	@echo "make cuda-carry    build/carry.tar.xz: all that tests/device/run.sh needs on a machine with a GPU"
 	@echo "make cuda-report   registers, spills, occupancy of the device kernels; times by the roofline"
 	@echo "make fuzz          stored and random inputs, FUZZ_SECONDS=60 each; SAN=address,undefined"
 	@echo "make install       PREFIX, DESTDIR: program, manual page, completion, configs"

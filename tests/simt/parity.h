@@ -26,6 +26,21 @@
 
 #ifdef KVA_HOST_SIMT
 #include "tests/simt/simt.h"
+#else /* what the tests themselves use of it */
+inline uint32_t kva_bits(float f)
+{
+    uint32_t u;
+
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+inline float kva_bits_float(uint32_t u)
+{
+    float f;
+
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
 #endif
 
 struct parity_failure {

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* managed.cpp - lets the emulator's parity programs run on a device as they are.
+ *
+ * They hand ordinary arrays to launchers. Linked with this file their heap is managed
+ * memory, which both sides may touch; launches on the default stream wait (rt_cuda.c), so
+ * results are there when a launcher returns. A bump allocator over one arena of bounded
+ * size: test programs are short. Without a device the program ends with status 3. */
+#include <cuda_runtime_api.h>
+
+#include <new>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+namespace
+{
+
+const size_t ARENA = (size_t)2 << 30, SMALL = 16;
+uint8_t *arena;
+size_t used;
+/* freed pieces by the power of two of their size; each holds the next */
+struct piece {
+    piece *next;
+} *freed[40];
+
+int class_of(size_t bytes)
+{
+    int c = 4;
+
+    while (((size_t)1 << c) < bytes)
+        c++;
+    return c;
+}
+
+void open_arena()
+{
+    int devices = 0;
+    cudaError_t rc = cudaGetDeviceCount(&devices);
+    void *p = nullptr;
+
+    if (rc == cudaSuccess && devices > 0)
+        rc = cudaMallocManaged(&p, ARENA, cudaMemAttachGlobal);
+    if (rc != cudaSuccess || devices < 1) {
+        fprintf(stderr, "no CUDA device: %s\n",
+                rc != cudaSuccess ? cudaGetErrorString(rc) : "none is visible");
+        _exit(3);
+    }
+    arena = static_cast<uint8_t *>(p);
+}
+
+/* Pieces are preceded by their class. */
+void *take(size_t bytes)
+{
+    int c = class_of(bytes + SMALL);
+    uint8_t *p;
+
+    if (arena == nullptr)
+        open_arena();
+    if (freed[c] != nullptr) {
+        p = reinterpret_cast<uint8_t *>(freed[c]);
+        freed[c] = freed[c]->next;
+    } else {
+        if (((size_t)1 << c) > ARENA - used) {
+            fprintf(stderr, "the test's managed memory is used up\n");
+            _exit(1);
+        }
+        p = arena + used;
+        used += (size_t)1 << c;
+    }
+    *reinterpret_cast<int *>(p) = c;
+    return p + SMALL;
+}
+
+void give(void *p)
+{
+    if (p == nullptr)
+        return;
+    uint8_t *at = static_cast<uint8_t *>(p) - SMALL;
+    int c = *reinterpret_cast<int *>(at);
+    piece *f = reinterpret_cast<piece *>(at);
+
+    f->next = freed[c];
+    freed[c] = f;
+}
+
+/* Before any test: what needs no heap must say so, too. */
+struct starter {
+    starter()
+    {
+        give(take(1));
+    }
+} start;
+
+} // namespace
+
+void *operator new(size_t n)
+{
+    return take(n);
+}
+void *operator new[](size_t n)
+{
+    return take(n);
+}
+void operator delete(void *p) noexcept
+{
+    give(p);
+}
+void operator delete[](void *p) noexcept
+{
+    give(p);
+}
+void operator delete(void *p, size_t) noexcept
+{
+    give(p);
+}
+void operator delete[](void *p, size_t) noexcept
+{
+    give(p);
+}
