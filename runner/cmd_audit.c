@@ -17,7 +17,7 @@
 static struct {
     int dry_run, exact, limit, jobs, threads, wave, probes;
     struct kva_opt_list only, set, data;
-    const char *progress, *label;
+    const char *backend, *progress, *label;
 } opt = {.probes = -1};
 
 const struct kva_opt *kva_cmd_audit_options(void)
@@ -41,6 +41,8 @@ const struct kva_opt *kva_cmd_audit_options(void)
          "where a data set of yours is, over the suite's \"data\"; repeatable", 0, 0},
         {"limit", 0, KVA_OPT_INT, &opt.limit, "N", "at most N samples a cell", 1,
          1000000},
+        {"backend", 0, KVA_OPT_STR, &opt.backend, "NAME",
+         "cpu (default) or cuda, which runs one job in this process", 0, 0},
         {"jobs", 'j', KVA_OPT_INT, &opt.jobs, "N",
          "worker processes (default $KVAUDIT_JOBS, else one a core)", 1, 64},
         {"threads", 0, KVA_OPT_INT, &opt.threads, "N",
@@ -97,6 +99,7 @@ static enum kva_status probe(const char *path, const struct kva_sweep_opts *o,
         return KVA_OK;
     p->exact = opt.exact != 0;
     KVA_TRY(load(path, &p->suite, err));
+    p->suite.backend = opt.backend;
     kva_audit_probes(&p->suite, n, p->exact);
     KVA_TRY(kva_plan_new(&p->suite, NULL, o->threads > o->jobs ? o->threads : o->jobs,
                          &p->plan, err));
@@ -293,6 +296,7 @@ int kva_cmd_audit(int argc, char **argv)
     o.path = argv[0];
     kva_command_signals();
     KVA_GO(load(argv[0], &suite, &err));
+    KVA_GO(kva_sweep_backend(opt.backend, &suite, &o, &err));
     if (!opt.dry_run || !fresh)
         KVA_GO(kva_db_open(kva_db_default(), opt.dry_run ? KVA_DB_READ : KVA_DB_WRITE,
                            &db, &err));

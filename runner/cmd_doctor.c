@@ -15,8 +15,8 @@
 
 static struct {
     int tokenize, special, nll;
-    const char *model, *numerics, *kv, *chat;
-} opt = {.numerics = "f32", .kv = "f16"};
+    const char *model, *backend, *numerics, *kv, *chat;
+} opt = {.backend = "cpu", .numerics = "f32", .kv = "f16"};
 
 const struct kva_opt *kva_cmd_doctor_options(void)
 {
@@ -30,6 +30,9 @@ const struct kva_opt *kva_cmd_doctor_options(void)
         {"nll", 0, KVA_OPT_FLAG, &opt.nll, NULL,
          "standard input: a JSON list of ids a line; output: -log p of each next token",
          0, 0},
+        {"backend", 0, KVA_OPT_STR, &opt.backend, "NAME",
+         "cpu (default) or cuda, of --model; alone: whether the device must be there", 0,
+         0},
         {"numerics", 0, KVA_OPT_STR, &opt.numerics, "T", "f32 (default) or ref", 0, 0},
         {"kv", 0, KVA_OPT_STR, &opt.kv, "TYPE",
          "cache type f16 (default) or f32; ref uses f32", 0, 0},
@@ -68,6 +71,19 @@ static void find_cache(struct finding *f)
                  f->ok ? "" : " is not writable");
     }
     kva_buf_release(&dir);
+}
+
+static void find_device(struct finding *f)
+{
+    struct kva_error err = {0};
+    struct kva_ops *ops;
+
+    f->what = "cuda";
+    f->needed = strcmp(opt.backend, "cuda") == 0;
+    f->ok = kva_ops_open("cuda", "f32", 1, &ops, &err) == KVA_OK;
+    snprintf(f->text, sizeof f->text, "%.400s", f->ok ? ops->isa : err.text);
+    if (f->ok)
+        kva_ops_close(ops);
 }
 
 static int find_models(struct finding *f, int max)
@@ -112,6 +128,7 @@ static int find_all(struct finding *f, int max)
     if (!f[n].ok)
         snprintf(f[n].text, sizeof f[n].text, "no AVX2 and FMA: this program needs both");
     n++;
+    find_device(&f[n++]);
     find_cache(&f[n++]);
     f[n].what = "gnuplot";
     f[n].ok = kva_on_path("gnuplot");
@@ -383,7 +400,8 @@ out:
 
 static enum kva_status with_model(struct kva_error *err)
 {
-    struct kva_model_opts mo = {.numerics = opt.numerics,
+    struct kva_model_opts mo = {.backend = opt.backend,
+                                .numerics = opt.numerics,
                                 .threads = (int)kva_env_int("KVAUDIT_THREADS", 1, 64, 1),
                                 .check_tensors = !opt.tokenize && !opt.nll};
     struct kva_arena arena;
@@ -436,6 +454,9 @@ int kva_cmd_doctor(int argc, char **argv)
     if (strcmp(opt.numerics, "f32") != 0 && strcmp(opt.numerics, "ref") != 0)
         return kva_command_usage("doctor", "unknown numerics '%s': f32 or ref",
                                  opt.numerics);
+    if (strcmp(opt.backend, "cpu") != 0 && strcmp(opt.backend, "cuda") != 0)
+        return kva_command_usage("doctor", "unknown backend '%s': cpu or cuda",
+                                 opt.backend);
     if (opt.model)
         return with_model(&err) == KVA_OK ? 0 : kva_command_fail(&err);
     if (kva_common.db.n)

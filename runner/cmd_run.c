@@ -18,7 +18,7 @@ static struct {
     int dry_run, keep_going, limit, jobs, threads, wave, chunk, trace_kept, prompts,
         slurm, rescore, fetch;
     struct kva_opt_list only, set, data;
-    const char *progress, *label, *shard, *balance, *db_dir, *metric, *journal;
+    const char *backend, *progress, *label, *shard, *balance, *db_dir, *metric, *journal;
 } opt;
 
 const struct kva_opt *kva_cmd_run_options(void)
@@ -57,6 +57,8 @@ const struct kva_opt *kva_cmd_run_options(void)
          0, 0},
         {"journal", 0, KVA_OPT_STR, &opt.journal, "wal|delete",
          "delete: for one process alone on a network file system", 0, 0},
+        {"backend", 0, KVA_OPT_STR, &opt.backend, "NAME",
+         "cpu (default) or cuda, which runs one job in this process", 0, 0},
         {"jobs", 'j', KVA_OPT_INT, &opt.jobs, "N",
          "worker processes (default $KVAUDIT_JOBS, else one a core)", 1, 64},
         {"threads", 0, KVA_OPT_INT, &opt.threads, "N",
@@ -254,6 +256,7 @@ int kva_cmd_run(int argc, char **argv)
         .json = kva_common.json != 0};
     static const char *const not_repeated[] = {"progress", NULL};
     struct kva_buf words;
+    enum kva_status rc;
     int code;
 
     if (opt.journal != NULL && strcmp(opt.journal, "wal") != 0 &&
@@ -270,8 +273,10 @@ int kva_cmd_run(int argc, char **argv)
     o.path = argv[0];
     o.words = words.data;
     kva_command_signals();
-    if (load_suite(argv[0], &suite, &err) != KVA_OK ||
-        read_shard(&suite, &err) != KVA_OK) {
+    rc = load_suite(argv[0], &suite, &err);
+    if (rc == KVA_OK)
+        rc = kva_sweep_backend(opt.backend, &suite, &o, &err);
+    if (rc != KVA_OK || read_shard(&suite, &err) != KVA_OK) {
         code = kva_command_fail(&err);
         goto out;
     }

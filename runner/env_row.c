@@ -33,8 +33,8 @@ static void cpu_model(char *out, size_t n)
         (void)fclose(f);
 }
 
-enum kva_status kva_env_row(const char *isa, int threads, struct kva_env_row *e,
-                            struct kva_error *err)
+enum kva_status kva_env_row(const char *backend, const char *isa, int threads,
+                            struct kva_env_row *e, struct kva_error *err)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     json_t *perf, *all;
@@ -45,7 +45,7 @@ enum kva_status kva_env_row(const char *isa, int threads, struct kva_env_row *e,
     if (gethostname(e->host, sizeof e->host - 1) != 0)
         snprintf(e->host, sizeof e->host, "unknown");
     cpu_model(e->cpu, sizeof e->cpu);
-    e->row.backend = "cpu";
+    e->row.backend = backend != NULL ? backend : "cpu";
     e->row.host = e->host;
     e->row.cpu_model = e->cpu;
     e->row.compiler = kva_version_compiler();
@@ -56,7 +56,8 @@ enum kva_status kva_env_row(const char *isa, int threads, struct kva_env_row *e,
     e->row.ram_bytes = pages > 0 && page > 0 ? (int64_t)pages * page : 0;
     perf = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:i}", "cpu", e->cpu, "count",
                      e->row.cpu_logical, "compiler", e->row.compiler, "cflags",
-                     e->row.cflags, "backend", "cpu", "isa", isa, "threads", threads);
+                     e->row.cflags, "backend", e->row.backend, "isa", isa, "threads",
+                     threads);
     all = json_pack("{s:O, s:s, s:s, s:i, s:I}", "perf", perf, "host", e->host, "commit",
                     e->row.git_commit, "dirty", e->row.git_dirty, "ram",
                     (json_int_t)e->row.ram_bytes);

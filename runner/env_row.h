@@ -9,7 +9,8 @@ struct kva_env_row {
     struct kva_db_env row;
     char host[256], cpu[256], detail[1024];
 };
-enum kva_status kva_env_row(const char *isa, int threads, struct kva_env_row *e,
-                            struct kva_error *err);
+/* backend: NULL is "cpu"; isa: what runs there, instructions or the device's name. */
+enum kva_status kva_env_row(const char *backend, const char *isa, int threads,
+                            struct kva_env_row *e, struct kva_error *err);
 
 #endif

@@ -62,8 +62,10 @@ static enum kva_status open_models(struct kva_plan *p, int threads, struct kva_e
     for (int i = 0; i < s->n_cells; i++) {
         struct kva_plan_model *m = &p->models[s->cells[i].model];
         int k = numerics_index(s->cells[i].numerics);
-        struct kva_model_opts opts = {
-            .numerics = s->cells[i].numerics, .threads = threads, .chat = m->suite->chat};
+        struct kva_model_opts opts = {.backend = s->backend,
+                                      .numerics = s->cells[i].numerics,
+                                      .threads = threads,
+                                      .chat = m->suite->chat};
 
         if (m->open[k])
             continue;

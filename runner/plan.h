@@ -99,6 +99,7 @@ struct kva_suite {
     int n_excluded;         /* cells removed by each `exclude` object */
     int limit;              /* --limit, 0: none */
     struct kva_shard shard; /* the part to plan; set it before kva_plan_new */
+    const char *backend;    /* of every model, as kva_ops_open; NULL: cpu; likewise */
     struct kva_arena arena;
 };
 struct kva_suite_opts {

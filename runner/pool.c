@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,9 @@
 #include "runner/pack.h"
 
 struct worker {
-    pid_t pid;
+    pid_t pid; /* 0: none, or a thread */
+    pthread_t thread;
+    bool threaded;
     int to, from; /* -1 when closed */
     int unit;     /* being run, or -1 */
     struct kva_buf in;
@@ -34,6 +37,7 @@ struct pool {
     struct worker *w;
     int n;
     int next;           /* next unit to hand out */
+    bool device;        /* a thread instead of processes */
     bool **got;         /* [unit][job] reported */
     volatile int *stop; /* shared with the workers */
     struct kva_exec_opts exec;
@@ -144,13 +148,6 @@ static void worker_loop(struct pool *p, int in, int out)
     struct kva_sink sink = {&po, out_sample, out_results, out_perf};
     int unit;
 
-    /* the parent decides when to stop; a dead parent must not leave us behind */
-    (void)signal(SIGINT, SIG_IGN);
-    (void)signal(SIGTERM, SIG_IGN);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    /* freed blocks go back at once, so that the resident set witnesses the store */
-    (void)mallopt(M_MMAP_THRESHOLD, 256 * 1024);
-    (void)mallopt(M_TRIM_THRESHOLD, 256 * 1024);
     while (read(in, &unit, sizeof unit) == (ssize_t)sizeof unit) {
         struct kva_error why = {0};
         uint64_t t0 = kva_now_ns();
@@ -161,6 +158,34 @@ static void worker_loop(struct pool *p, int in, int out)
         if (!send_end(out, unit, rc, &why, (int64_t)(kva_now_ns() - t0), rows))
             break;
     }
+}
+
+static void own_process(void)
+{
+    /* the parent decides when to stop; a dead parent must not leave us behind */
+    (void)signal(SIGINT, SIG_IGN);
+    (void)signal(SIGTERM, SIG_IGN);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* freed blocks go back at once, so that the resident set witnesses the store */
+    (void)mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+    (void)mallopt(M_TRIM_THRESHOLD, 256 * 1024);
+}
+
+/* What a thread needs to know; its own, since the parent's stack goes on. */
+struct thread_start {
+    struct pool *p;
+    int in, out;
+};
+
+static void *worker_thread(void *start)
+{
+    struct thread_start s = *(struct thread_start *)start;
+
+    free(start);
+    worker_loop(s.p, s.in, s.out);
+    (void)close(s.in);
+    (void)close(s.out);
+    return NULL;
 }
 
 /* ---- parent side
@@ -176,6 +201,22 @@ static int jobs_of(const struct pool *p, int unit)
     return n;
 }
 
+static enum kva_status spawn_thread(struct pool *p, struct worker *w, int in, int out,
+                                    struct kva_error *err)
+{
+    struct thread_start *s = kva_calloc(1, sizeof *s);
+
+    if (s == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "a worker thread");
+    *s = (struct thread_start){p, in, out};
+    if (pthread_create(&w->thread, NULL, worker_thread, s) != 0) {
+        free(s);
+        return KVA_FAIL(err, KVA_EIO, "a worker thread cannot be started");
+    }
+    w->threaded = true;
+    return KVA_OK;
+}
+
 static enum kva_status spawn(struct pool *p, struct worker *w, struct kva_error *err)
 {
     int to[2], from[2];
@@ -187,6 +228,20 @@ static enum kva_status spawn(struct pool *p, struct worker *w, struct kva_error 
         (void)close(to[1]);
         return KVA_FAIL(err, KVA_EIO, "pipe: %s", strerror(errno));
     }
+    if (p->device) {
+        w->to = to[1];
+        w->from = from[0];
+        w->unit = -1;
+        w->in.len = 0;
+        if (spawn_thread(p, w, to[0], from[1], err) == KVA_OK)
+            return KVA_OK;
+        for (int i = 0; i < 2; i++) {
+            (void)close(to[i]);
+            (void)close(from[i]);
+        }
+        w->to = w->from = -1;
+        return err ? err->code : KVA_EIO;
+    }
     w->pid = fork();
     if (w->pid == 0) {
         for (int i = 0; i < p->n; i++) { /* other workers' ends */
@@ -197,6 +252,7 @@ static enum kva_status spawn(struct pool *p, struct worker *w, struct kva_error 
         }
         (void)close(to[1]);
         (void)close(from[0]);
+        own_process();
         worker_loop(p, to[0], from[1]);
         _exit(0);
     }
@@ -391,8 +447,12 @@ static enum kva_status reap(struct pool *p, struct worker *w)
     int st = 0, unit = w->unit;
     char text[128];
 
-    (void)waitpid(w->pid, &st, 0);
     hang_up(w);
+    if (w->threaded)
+        (void)pthread_join(w->thread, NULL);
+    else
+        (void)waitpid(w->pid, &st, 0);
+    w->threaded = false;
     (void)close(w->from);
     w->from = -1;
     w->pid = 0;
@@ -482,7 +542,8 @@ enum kva_status kva_pool_run(struct kva_plan *plan, int jobs, bool perf,
         return KVA_FAIL(err, KVA_ENOMEM, "a page shared with the workers");
     p.stop = shared;
     p.exec.stop = p.stop;
-    p.n = jobs < 1 ? 1 : jobs > 64 ? 64 : jobs;
+    p.device = plan->suite->backend != NULL && strcmp(plan->suite->backend, "cuda") == 0;
+    p.n = p.device || jobs < 1 ? 1 : jobs > 64 ? 64 : jobs;
     (void)signal(SIGPIPE, SIG_IGN);
     KVA_GO(pool_alloc(&p));
     for (int i = 0; i < p.n; i++) {
@@ -498,6 +559,8 @@ out:
         hang_up(&p.w[i]);
         if (p.w[i].from >= 0)
             (void)close(p.w[i].from);
+        if (p.w[i].threaded)
+            (void)pthread_join(p.w[i].thread, NULL);
         if (p.w[i].pid > 0) {
             (void)kill(p.w[i].pid, SIGKILL);
             (void)waitpid(p.w[i].pid, NULL, 0);

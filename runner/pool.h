@@ -5,7 +5,10 @@
  * one unit at a time; which worker runs which unit changes no result. Only the parent
  * writes the database. A worker that dies costs its unit: the jobs not yet reported come
  * back as failures, and another worker takes its place. A stop request ends every worker
- * after its current step. */
+ * after its current step.
+ *
+ * On a device (suite->backend "cuda") the one worker is a thread: a process that has
+ * opened a device must not fork (ruling R8). */
 #ifndef KVA_POOL_H
 #define KVA_POOL_H
 

@@ -308,6 +308,17 @@ static const char *suite_dir(const char *path, char out[PATH_MAX])
     return out;
 }
 
+enum kva_status kva_sweep_backend(const char *name, struct kva_suite *s,
+                                  struct kva_sweep_opts *o, struct kva_error *err)
+{
+    if (name != NULL && strcmp(name, "cpu") != 0 && strcmp(name, "cuda") != 0)
+        return KVA_FAIL(err, KVA_EINVALID, "--backend %s: cpu or cuda", name);
+    s->backend = name;
+    if (name != NULL && strcmp(name, "cuda") == 0)
+        o->jobs = o->threads = 1;
+    return KVA_OK;
+}
+
 enum kva_status kva_sweep_start(struct kva_db *db, const struct kva_plan *plan,
                                 const struct kva_sweep_opts *o, int64_t *run_id,
                                 struct kva_error *err)
@@ -333,7 +344,7 @@ enum kva_status kva_sweep_start(struct kva_db *db, const struct kva_plan *plan,
         for (int k = 0; k < 2; k++)
             if (plan->models[i].open[k] != NULL)
                 isa = kva_model_ops(plan->models[i].open[k])->isa;
-    KVA_GO(kva_env_row(isa, o->threads, &env, err));
+    KVA_GO(kva_env_row(s->backend, isa, o->threads, &env, err));
     KVA_GO(make_uuid(uuid, err));
     KVA_GO(kva_db_put_env(db, &env.row, &run.env_id, err));
     json_array_append_new(argv, json_string(o->command));

@@ -17,6 +17,9 @@ struct kva_sweep_opts {
     bool json; /* a summary of what was done to standard output */
 };
 
+/* --backend: NULL is the suite as it stands, on the CPU. A device runs one job. */
+enum kva_status kva_sweep_backend(const char *name, struct kva_suite *s,
+                                  struct kva_sweep_opts *o, struct kva_error *err);
 /* A row for this run: environment, command line, the suite's resolved text. */
 enum kva_status kva_sweep_start(struct kva_db *db, const struct kva_plan *plan,
                                 const struct kva_sweep_opts *o, int64_t *run_id,
