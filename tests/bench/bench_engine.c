@@ -337,11 +337,11 @@ static void timed_matmul(struct kva_ops *o, const struct kva_weight *w, const fl
     spent[w->out > 16384 ? HEAD : MATMUL] += now() - t;
 }
 
-static void timed_attend(struct kva_ops *o, const struct kva_attn *a)
+static void timed_attend(struct kva_ops *o, const struct kva_attn *a, int n)
 {
     double t = now();
 
-    plain.attend(o, a);
+    plain.attend(o, a, n);
     spent[ATTEND] += now() - t;
 }
 
@@ -398,12 +398,12 @@ static void timed_embed(struct kva_ops *o, const struct kva_weight *w, const int
     spent[EMBED] += now() - t;
 }
 
-static void timed_stats(struct kva_ops *o, const float *logits, int n, int32_t target,
-                        int32_t *argmax, double *nll, bool *finite)
+static void timed_stats(struct kva_ops *o, const float *logits, int n, int rows,
+                        const int32_t *target, int32_t *argmax, double *nll, bool *finite)
 {
     double t = now();
 
-    plain.logits_stats(o, logits, n, target, argmax, nll, finite);
+    plain.logits_stats(o, logits, n, rows, target, argmax, nll, finite);
     spent[STATS] += now() - t;
 }
 
