@@ -184,8 +184,18 @@ $(B)/tests/simt/%: tests/simt/%.cpp $(SIMT_OBJ) $(LIBS) $(wildcard tests/simt/*.
 	$(Q)mkdir -p $(@D)
 	$(Q)$(SIMT_CXX) $(SIMT_FLAGS) -o $@ $< $(SIMT_OBJ) $(LIBS) $(PKG_LIBS)
 
+# in C: the whole path, with cmocka; and the program itself, its device emulated
+$(B)/tests/simt/%: tests/simt/%.c $(SIMT_OBJ) $(LIBS) $(wildcard tests/simt/*.h)
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -Wno-missing-prototypes $(LDFLAGS) -o $@ $< $(SIMT_OBJ) $(LIBS) \
+	  $(PKG_LIBS) -lcmocka -lstdc++
+$(B)/simt/kvaudit: $(B)/runner/main.o $(SIMT_OBJ) $(LIBS)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(SIMT_OBJ) $(LIBS) $(PKG_LIBS) -lstdc++
+
 T ?= default
-test: $(O)/kvaudit $(TEST_BINS) $(SIMT_TESTS) $(B)/tests/device/synthetic
+test: $(O)/kvaudit $(TEST_BINS) $(SIMT_TESTS) $(B)/simt/kvaudit $(B)/tests/device/synthetic
 	$(Q)B=$(B) KVAUDIT=$(B)/kvaudit tests/run.sh $(T)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

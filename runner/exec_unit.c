@@ -472,6 +472,7 @@ enum kva_status kva_unit_feed(const struct kva_unit_run *u, struct kva_session *
 
     if (rows == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "a step of %d rows", u->chunk);
+    kva_model_ops(u->model)->context = true;
     for (int at = 0; at < n; at += u->chunk) {
         int c = n - at < u->chunk ? n - at : u->chunk;
         const struct kva_error *why;
@@ -499,6 +500,7 @@ enum kva_status kva_unit_feed(const struct kva_unit_run *u, struct kva_session *
             *last = rows[c - 1];
     }
 out:
+    kva_model_ops(u->model)->context = false;
     free(rows);
     return rc;
 }

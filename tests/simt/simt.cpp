@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string>
 #include <sys/mman.h>
 #include <vector>
 
@@ -131,6 +132,17 @@ bool quiet;
 uint64_t switches;
 const char *kernel = "";
 std::map<void (*)(void), size_t> limits; /* of dynamic shared memory */
+
+/* KVA_SIMT_PROFILE=1: switches by kernel, told at the end. */
+struct profile_costs : std::map<std::string, uint64_t> {
+    ~profile_costs()
+    {
+        for (const auto &c : *this)
+            fprintf(stderr, "simt: %12llu switches in %s\n", (unsigned long long)c.second,
+                    c.first.c_str());
+    }
+} costs;
+const bool profile = getenv("KVA_SIMT_PROFILE") != nullptr;
 
 uint64_t next_random()
 {
@@ -458,6 +470,7 @@ void kva_simt_run(const char *name, void (*of)(void), dim3 grid, dim3 dim, size_
         mistake(name, 0, "a launch from within a kernel");
         return;
     }
+    uint64_t before = switches;
     kernel = name;
     now_block.shared_limit = limits.count(of) ? limits[of] : KVA_SIMT_SHARED_STATIC;
     if (threads < 1 || threads > 1024 || dim.z > 64 || blocks < 1 || grid.x > INT32_MAX ||
@@ -485,6 +498,8 @@ void kva_simt_run(const char *name, void (*of)(void), dim3 grid, dim3 dim, size_
                        (unsigned)(b / grid.x / grid.y)),
                   shared);
     kernel = "";
+    if (profile)
+        costs[name] += switches - before;
 }
 
 void kva_simt_shared_limit(void (*of)(void), size_t bytes)

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# simt_run.sh - the program with the device backend, its kernels emulated: a run with --backend cuda
+# stores the outcomes of the CPU's run: kept sets, tokens, hits; nats to 1e-3, for the caches are f16 and a last
+# bit decides how a key is rounded (tests/simt/test_engine.c holds f32 caches to 2e-5).
+. tests/cli/common.inc
+. tests/cli/proof.inc
+: "${B:?}"
+CPU=$KVAUDIT
+EMULATED=$PWD/$B/simt/kvaudit
+[ -x "$EMULATED" ] || { skip simt_run "the emulated program is not built"; exit 0; }
+
+# the item has 128 tokens at most; every schedule has its cell
+suite r '"methods":["snapkv:window=16","keydiff","streaming","knorm+adakv"],"tasks":["ruler/niah_single_1@128"],
+  "budgets":[{"keep":0.5}],"defaults":{"n":1,"max_new_tokens":4}'
+suite t '"models":["builtin:tiny-llama"],"methods":["snapkv:window=8+adakv","h2o"],
+  "tasks":["ruler/niah_single_1@512"],"budgets":[{"tokens":40}],"schedules":["oneshot","block:64+decode:1"],
+  "defaults":{"n":1,"max_new_tokens":4}'
+
+# what both stored of each outcome, and where their nats differ
+WHAT="SELECT hex(c.digest), hex(s.digest), o.rep, o.status, o.stop, o.n_ctx, o.n_question, o.n_gen, o.n_cut,
+  o.kept_fnv, hex(g.token_ids), m.kv_live_bytes, m.kv_alloc_bytes,
+  (SELECT group_concat(metric || '=' || value, ' ') FROM (SELECT * FROM score x
+   WHERE x.outcome_id = o.outcome_id AND metric NOT LIKE '%nll%' ORDER BY metric))
+  FROM outcome o JOIN cell c USING(cell_id) JOIN sample s USING(sample_id)
+  LEFT JOIN generation g USING(outcome_id) LEFT JOIN memory m USING(outcome_id) ORDER BY 1, 2, 3"
+NATS="SELECT count(*) || ' ' || coalesce(max(abs(x.value - y.value)), 9) FROM
+  (SELECT c.digest cd, s.digest sd, v.metric, v.value FROM score v JOIN outcome o USING(outcome_id)
+   JOIN cell c USING(cell_id) JOIN sample s USING(sample_id) WHERE metric LIKE '%nll%') x JOIN
+  (SELECT c.digest cd, s.digest sd, v.metric, v.value FROM other.score v JOIN other.outcome o USING(outcome_id)
+   JOIN other.cell c USING(cell_id) JOIN other.sample s USING(sample_id) WHERE metric LIKE '%nll%') y
+  USING(cd, sd, metric)"
+for name in r t; do
+  KVAUDIT=$CPU run_suite $name ${name}_cpu 0
+  KVAUDIT=$EMULATED run_suite $name ${name}_cuda 0 --backend cuda
+  sql ${name}_cpu "$WHAT" >"$T/cpu"
+  sql ${name}_cuda "$WHAT" >"$T/cuda"
+  [ -s "$T/cpu" ] && ok ${name}_has_outcomes || no ${name}_has_outcomes
+  same ${name}_outcomes_are_those_of_the_cpu "$T/cpu" "$T/cuda"
+  read -r n apart < <(sqlite3 -batch "$T/${name}_cpu.db" "ATTACH '$T/${name}_cuda.db' AS other; $NATS")
+  is ${name}_nats_agree "$(awk -v n="$n" -v a="$apart" 'BEGIN {print((n > 0 && a <= 1e-3) ? "yes" : n " " a)}')" yes
+done
+is the_backend_is_stored "$(sql r_cuda "SELECT DISTINCT backend FROM env")" cuda
+hasnt no_mistake_of_the_emulator "$T/t_cuda.err" simt:
+check without_it_an_ordinary_error 3 "$CPU" run "$T/r.json" --db "$T/x.db" --backend cuda
+has says_how "$T/err" "make cuda"
+exit $bad
