@@ -30,6 +30,7 @@ static void bad(struct reader *x, const char *ptr, bool at_key, const char *fmt,
 {
     struct kva_jsonpos_at at = kva_jsonpos_find(&x->pos, ptr);
     bool key = at_key && at.key_line;
+    size_t start = x->report->len;
     va_list ap;
 
     kva_buf_printf(x->report, "%s:%d:%d: %s%s", x->name, key ? at.key_line : at.line,
@@ -37,7 +38,7 @@ static void bad(struct reader *x, const char *ptr, bool at_key, const char *fmt,
     va_start(ap, fmt);
     kva_buf_vprintf(x->report, fmt, ap);
     va_end(ap);
-    kva_buf_putc(x->report, '\n');
+    kva_jsonpos_line(x->report, start);
     x->n_errors++;
 }
 
@@ -431,9 +432,12 @@ static void read_all(struct reader *x)
     json_t *root = x->g->root, *schema = json_object_get(root, "schema");
 
     for (size_t i = 0; i < x->pos.n_dups; i++) {
-        kva_buf_printf(x->report, "%s:%d:%d: %s: is there twice (first on line %d)\n",
+        size_t start = x->report->len;
+
+        kva_buf_printf(x->report, "%s:%d:%d: %s: is there twice (first on line %d)",
                        x->name, x->pos.dups[i].line, x->pos.dups[i].col,
                        x->pos.dups[i].pointer, x->pos.dups[i].first_line);
+        kva_jsonpos_line(x->report, start);
         x->n_errors++;
     }
     if (!check_keys(x, root, "", keys))
@@ -466,7 +470,12 @@ enum kva_status kva_gate_file_parse(const char *text, const char *name, const ch
     g->path = keep(&x, name);
     g->root = json_loads(text, 0, &je);
     if (!g->root) {
-        kva_buf_printf(report, "%s:%d:%d: %s\n", name, je.line, je.column, je.text);
+        size_t start = report->len;
+
+        if (json_error_code(&je) == json_error_out_of_memory)
+            return KVA_FAIL(err, KVA_ENOMEM, "out of memory while reading %s", name);
+        kva_buf_printf(report, "%s:%d:%d: %s", name, je.line, je.column, je.text);
+        kva_jsonpos_line(report, start);
         return KVA_FAIL(err, KVA_EINVALID, "%s: 1 error", name);
     }
     KVA_GO(kva_jsonpos_scan(text, strlen(text), &x.pos, err));

@@ -220,3 +220,11 @@ void kva_jsonpos_release(struct kva_jsonpos *p)
     free(p->dups);
     memset(p, 0, sizeof *p);
 }
+
+void kva_jsonpos_line(struct kva_buf *report, size_t start)
+{
+    for (size_t i = start; i < report->len; i++)
+        if ((unsigned char)report->data[i] < 0x20)
+            report->data[i] = ' ';
+    kva_buf_putc(report, '\n');
+}

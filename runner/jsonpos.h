@@ -28,5 +28,8 @@ enum kva_status kva_jsonpos_scan(const char *text, size_t n, struct kva_jsonpos 
 /* The position of the pointer, else of its nearest ancestor that the text has. */
 struct kva_jsonpos_at kva_jsonpos_find(const struct kva_jsonpos *p, const char *pointer);
 void kva_jsonpos_release(struct kva_jsonpos *p);
+/* Ends a message about the text: what stands in the report from `start` on becomes one
+ * line, control characters of the text blanks. */
+void kva_jsonpos_line(struct kva_buf *report, size_t start);
 
 #endif

@@ -731,7 +731,10 @@ enum kva_status kva_suite_parse(const char *text, const char *name, const char *
     x.s = s;
     x.root = json_loads(text, 0, &je);
     if (!x.root) {
-        kva_buf_printf(report, "%s:%d:%d: %s\n", name, je.line, je.column, je.text);
+        size_t start = report->len;
+
+        kva_buf_printf(report, "%s:%d:%d: %s", name, je.line, je.column, je.text);
+        kva_jsonpos_line(report, start);
         return KVA_FAIL(err, KVA_EINVALID, "%s: 1 error", name);
     }
     KVA_GO(kva_jsonpos_scan(text, strlen(text), &x.pos, err));

@@ -100,7 +100,10 @@ void kva_sx_report(struct sx *x, struct kva_buf *report)
     if (x->n_errors)
         qsort(x->errors, (size_t)x->n_errors, sizeof x->errors[0], by_place);
     for (int i = 0; i < x->n_errors; i++) {
-        kva_buf_printf(report, "%s\n", x->errors[i].text);
+        size_t start = report->len;
+
+        kva_buf_puts(report, x->errors[i].text);
+        kva_jsonpos_line(report, start);
         free(x->errors[i].text);
     }
     free(x->errors);

@@ -6,7 +6,7 @@ products are best of several. A missed target is a row of the table, never a fai
 
   BENCH_ROUNDS  rounds of A B B A at 512 tokens (default 2; one at 4,096)
   BENCH_ONLY    only groups of rows whose name holds this text:
-                engine, wave, product, sweep, share, memory, tasks, report, merge, commit, profile
+                engine, wave, product, sweep, share, memory, tasks, report, page, merge, commit, profile
 """
 import json
 import os
@@ -17,6 +17,8 @@ import subprocess
 import sys
 import time
 
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "cli"))
+import page_browser  # noqa: E402
 from make_results import make
 from table import Row, Table, UNMEASURED, machine
 
@@ -416,6 +418,33 @@ class Bench:
             row.reach(ours, most, unit, most=True)
             self.table.add(row)
 
+    def rows_page(self):
+        """The page of 510 cells with its figures: bytes, and sorting 10,000 rows in Chromium."""
+        self.say("page")
+        results, page = self.path("cells.db"), self.path("page")
+        make(results, methods=25, budgets=4, tasks=5, samples=20)
+        self.kvaudit("report", "--db", results, "-o", page, "--force")
+        size = os.path.getsize(os.path.join(page, "index.html"))
+        row = Row("page of 510 cells, figures inside", "MB", size / 1e6)
+        row.reach(size / 1e6, 2.0, "MB", most=True)
+        self.table.add(row)
+        row = Row(f"sorting {page_browser.ROWS:,} rows of a table in Chromium", "s", None)
+        if not page_browser.program():
+            self.table.note("Sorting was not measured: no Chromium here.")
+            return
+        try:
+            with page_browser.Browser() as browser:
+                opened = browser.open("file://" + os.path.join(page, "index.html"))
+                told = opened.eval(page_browser.LARGE)
+        except (page_browser.BrowserError, OSError) as e:
+            self.table.note(f"Sorting was not measured: Chromium cannot start: {e}.")
+            return
+        if not told["good"] or told["rows"] != page_browser.ROWS:
+            raise SystemExit(f"bench: the page sorted wrongly: {told}")
+        row.ours = told["ms"] / 1e3
+        row.reach(row.ours, 1.0, "s", most=True)
+        self.table.add(row)
+
     # ---- database -------------------------------------------------------------------------------
 
     def rows_merge(self):
@@ -473,7 +502,7 @@ class Bench:
         start = time.monotonic()
         load = os.getloadavg()[0]
         for group in ("engine", "wave", "product", "sweep", "share", "memory", "tasks", "report",
-                      "merge", "commit", "profile"):
+                      "page", "merge", "commit", "profile"):
             if self.only in group:
                 getattr(self, "rows_" + group)()
         self.engine.close()

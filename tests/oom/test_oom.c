@@ -13,6 +13,8 @@
 #include "models/calibrate.h"
 #include "models/model.h"
 #include "models/replay.h"
+#include "reports/published.h"
+#include "runner/gate_file.h"
 #include "runner/score.h"
 #include "tasks/task.h"
 
@@ -844,6 +846,95 @@ static void results_are_stored_and_read(void **state)
     rmdir(f.dir);
 }
 
+/* Into a database of one's own, which a failure leaves whole. */
+static enum kva_status merge_file(void *ctx, struct kva_error *err)
+{
+    const struct file *f = ctx;
+    struct kva_db *db = NULL;
+    struct kva_db_merged m;
+    struct kva_error check = {0};
+    struct file into = *f;
+    enum kva_status rc;
+
+    snprintf(into.path, sizeof into.path, "%s/into.db", f->dir);
+    KVA_GO(kva_db_open(into.path, KVA_DB_WRITE, &db, err));
+    KVA_GO(kva_db_merge(db, f->path, KVA_DB_CONFLICT_ERROR, &m, err));
+    assert_true(m.n > 0 && m.n_new == m.n);
+out:
+    if (rc != KVA_OK && db) {
+        kva_alloc_fail_at(0);
+        assert_int_equal(kva_db_check(db, &check), KVA_OK);
+    }
+    kva_db_close(db);
+    drop_files(&into);
+    return rc;
+}
+
+static void databases_are_merged(void **state)
+{
+    struct file f;
+    struct kva_db *db;
+    struct kva_error err = {0};
+
+    (void)state;
+    temp_dir(f.dir, sizeof f.dir);
+    snprintf(f.path, sizeof f.path, "%s/a.db", f.dir);
+    OK(kva_db_open(f.path, KVA_DB_WRITE, &db, &err));
+    OK(fill(db, &err));
+    kva_db_close(db);
+    exhaust("kva_db_merge", merge_file, &f);
+    drop_files(&f);
+    rmdir(f.dir);
+}
+
+/* ---- files that people write ---- */
+
+static enum kva_status read_gate(void *ctx, struct kva_error *err)
+{
+    struct kva_gate_file g;
+    struct kva_buf report;
+    enum kva_status rc;
+
+    kva_buf_init(&report, 0);
+    rc = kva_gate_file_parse(ctx, "g.json", "/nowhere", &g, &report, err);
+    if (rc == KVA_OK)
+        assert_true(g.n_baseline == 1 && g.n_entry == 1 && g.suite);
+    if (rc == KVA_EINVALID && !g.root) /* see reads_json */
+        rc = err->code = KVA_EFORMAT;
+    kva_gate_file_release(&g);
+    kva_buf_release(&report);
+    return rc;
+}
+
+static enum kva_status read_published(void *ctx, struct kva_error *err)
+{
+    struct kva_published_set s;
+    enum kva_status rc = kva_published_read(&s, err);
+
+    (void)ctx;
+    if (rc == KVA_OK)
+        assert_non_null(kva_published_find(&s, "S-CK/1"));
+    kva_published_release(&s);
+    return rc;
+}
+
+static void gates_and_published_numbers_are_read(void **state)
+{
+    static char gate[] = "{\"schema\":1,\"base\":\"a\",\"baselines\":{\"a\":{\"db\":\"x."
+                         "db\",\"run\":[\"ab\"]}},"
+                         "\"bisect\":{\"suite\":\"s.json\",\"build\":\"make\"},"
+                         "\"quarantine\":[{\"cell\":\"c\","
+                         "\"gate\":\"time\",\"since\":\"2026-08-01\",\"expires\":\"2026-"
+                         "08-14\",\"owner\":\"o\","
+                         "\"reason\":\"r\"}]}";
+
+    (void)state;
+    reads_json = true;
+    exhaust("kva_gate_file_parse", read_gate, gate);
+    reads_json = false;
+    exhaust("kva_published_read", read_published, NULL);
+}
+
 /* ---- text metrics ---- */
 
 /* Jansson notices no failure inside a text of more than 14 bytes: there is none. */
@@ -986,6 +1077,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_kind_of_task_makes_an_item),
         cmocka_unit_test(records_of_benchmarks_make_items),
         cmocka_unit_test(results_are_stored_and_read),
+        cmocka_unit_test(databases_are_merged),
+        cmocka_unit_test(gates_and_published_numbers_are_read),
         cmocka_unit_test(every_metric_scores_a_line),
         cmocka_unit_test(a_bootstrap_says_so),
     };

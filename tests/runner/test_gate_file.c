@@ -113,6 +113,8 @@ static void every_error_has_line_column_and_pointer(void **state)
             "\"o\", \"reason\": \"r\", \"since\": \"2026-03-02\", \"expires\": "
             "\"2026-03-01\"}]}",
             "/quarantine/0/expires: lies before 'since'");
+    /* a line stays a line */
+    refused("{\"schema\": 1, \"gates\": [\"a\\nb\\u001b[0m\"]}", "'a b [0m' is no gate");
     /* several at once */
     refused("{\"schema\": 1, \"bse\": 1, \"time\": 3}", "/bse");
     assert_non_null(strstr(said, "/time"));
