@@ -60,21 +60,6 @@ enum kva_badge kva_badge_of(const struct kva_data_cell *c,
     return m->audit < 0 ? KVA_BADGE_UNVERIFIED : KVA_BADGE_PHYSICAL;
 }
 
-static int cmp_double(const void *p, const void *q)
-{
-    double a = *(const double *)p, b = *(const double *)q;
-
-    return a < b ? -1 : a > b;
-}
-
-static double median(double *x, int n)
-{
-    if (n == 0)
-        return (double)NAN;
-    qsort(x, (size_t)n, sizeof *x, cmp_double);
-    return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
-}
-
 /* Medians of times over the outcomes that ran alone. */
 enum { T_TTFT, T_PREFILL, T_SCORE, T_EVICT, T_QUESTION, T_STEP, N_TIMES };
 
@@ -160,12 +145,12 @@ static void outcomes_of_arm(const struct kva_data *d, const struct kva_cells *c,
         arm->end = s.end / s.n;
         arm->kept_share = s.kept / s.n;
     }
-    arm->ttft_ms = median(times + T_TTFT * cap, n[T_TTFT]);
-    arm->prefill_ms = median(times + T_PREFILL * cap, n[T_PREFILL]);
-    arm->scoring_ms = median(times + T_SCORE * cap, n[T_SCORE]);
-    arm->evict_ms = median(times + T_EVICT * cap, n[T_EVICT]);
-    arm->question_ms = median(times + T_QUESTION * cap, n[T_QUESTION]);
-    arm->token_s = 1000 / median(times + T_STEP * cap, n[T_STEP]);
+    arm->ttft_ms = kva_stat_median(times + T_TTFT * cap, (size_t)n[T_TTFT]);
+    arm->prefill_ms = kva_stat_median(times + T_PREFILL * cap, (size_t)n[T_PREFILL]);
+    arm->scoring_ms = kva_stat_median(times + T_SCORE * cap, (size_t)n[T_SCORE]);
+    arm->evict_ms = kva_stat_median(times + T_EVICT * cap, (size_t)n[T_EVICT]);
+    arm->question_ms = kva_stat_median(times + T_QUESTION * cap, (size_t)n[T_QUESTION]);
+    arm->token_s = 1000 / kva_stat_median(times + T_STEP * cap, (size_t)n[T_STEP]);
 }
 
 /* Score with its interval: the arm paired with itself gives its strata. */

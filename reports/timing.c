@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gsl/gsl_statistics_double.h>
+
 /* Repetitions of one phase in one run. */
 struct reps {
     double *x;
@@ -95,15 +97,6 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* x sorted, n > 0 */
-static double quantile(const double *x, size_t n, double q)
-{
-    double h = (double)(n - 1) * q;
-    size_t i = (size_t)h;
-
-    return i + 1 < n ? x[i] + (h - (double)i) * (x[i + 1] - x[i]) : x[n - 1];
-}
-
 /* Median of a yardstick of the run, under whichever of its cells it is stored; ms. */
 static enum kva_status yardstick(const struct kva_data *d, int run, const char *phase,
                                  double *ms, struct kva_error *err)
@@ -145,8 +138,8 @@ enum kva_status kva_timing_of(const struct kva_data *d, int cell, int base,
         goto out;
     qsort(mine.x, mine.n, sizeof *mine.x, ascending);
     t->median = kva_stat_median(mine.x, mine.n);
-    t->q1 = quantile(mine.x, mine.n, 0.25);
-    t->q3 = quantile(mine.x, mine.n, 0.75);
+    t->q1 = gsl_stats_quantile_from_sorted_data(mine.x, 1, mine.n, 0.25);
+    t->q3 = gsl_stats_quantile_from_sorted_data(mine.x, 1, mine.n, 0.75);
     t->outliers = (int)kva_stat_outliers(mine.x, mine.n);
     KVA_GO(yardstick(d, t->run, "calib_gemm", &gemm, err));
     KVA_GO(yardstick(d, t->run, "calib_copy", &copy, err));
