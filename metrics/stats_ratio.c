@@ -103,7 +103,10 @@ enum kva_status kva_stat_median_ratio(const double *base, size_t nb, const doubl
             r[m++] = median_of(draw, nn) / below;
     }
     gsl_rng_free(rng);
-    *ratio = kva_stat_median(now, nn) / kva_stat_median(base, nb);
+    memcpy(draw, now, nn * sizeof *now);
+    *ratio = median_of(draw, nn);
+    memcpy(draw, base, nb * sizeof *base);
+    *ratio /= median_of(draw, nb);
     if (m > 0 && isfinite(*ratio)) {
         qsort(r, m, sizeof *r, ascending);
         ci->lo = gsl_stats_quantile_from_sorted_data(r, 1, m, 0.025);

@@ -291,6 +291,8 @@ static enum kva_status test_row(struct kva_regress_work *w, struct kva_regress_r
         p = n == 1 && x[0]->binary
                 ? kva_stat_mcnemar(x[0]->only_now, x[0]->only_base, NULL)
                 : flip_p(s, (size_t)n, seed, family);
+        if (isnan(p)) /* without its test the gate would hold */
+            return KVA_FAIL(err, KVA_ENOMEM, "gate: out of memory");
         row->p = row->delta < 0 ? p / 2 : row->delta > 0 ? 1 - p / 2 : 1;
         row->p_better = row->delta > 0 ? p / 2 : row->delta < 0 ? 1 - p / 2 : 1;
     }

@@ -32,7 +32,8 @@ static bool same_speed(const struct kva_data *d, int run, const struct kva_data 
            memcmp(d->runs[run].perf_digest, e->runs[other].perf_digest, 32) == 0;
 }
 
-/* Median of a run's repetitions of a yardstick, *work what it worked on; NaN: none. */
+/* Median of a run's repetitions of a yardstick, *work what it worked on; NaN: none, -1:
+ * out of memory. */
 static double yardstick(const struct kva_data *d, int run, const char *phase,
                         int64_t *work)
 {
@@ -44,13 +45,13 @@ static double yardstick(const struct kva_data *d, int run, const char *phase,
             x[n++] = (double)d->perfs[i].ns;
             *work = d->perfs[i].work;
         }
-    m = x ? kva_stat_median(x, n) : (double)NAN;
+    m = x ? kva_stat_median(x, n) : -1;
     free(x);
-    return m;
+    return n && isnan(m) ? -1 : m;
 }
 
 struct yard {
-    double ns; /* geometric mean; NaN: not measured */
+    double ns; /* geometric mean; NaN: not measured, -1: out of memory */
     int64_t gemm, copy;
 };
 
@@ -62,6 +63,8 @@ static struct yard yard_of(const struct kva_data *d, int run)
 
     if (gemm > 0 && copy > 0)
         y.ns = sqrt(gemm * copy);
+    if (gemm < 0 || copy < 0)
+        y.ns = -1;
     return y;
 }
 
@@ -69,8 +72,13 @@ static struct yard *yards_of(const struct kva_data *d)
 {
     struct yard *y = kva_calloc((size_t)d->n_runs + 1, sizeof *y);
 
-    for (int i = 0; y && i < d->n_runs; i++)
+    for (int i = 0; y && i < d->n_runs; i++) {
         y[i] = yard_of(d, i);
+        if (y[i].ns < 0) { /* not the same as a run without yardsticks */
+            free(y);
+            return NULL;
+        }
+    }
     return y;
 }
 
@@ -236,6 +244,7 @@ static enum kva_status compare(struct kva_regress_work *w, const struct yard *ya
         scale = ya[a.run].ns;
         free(a.x);
         free(b.x);
+        a.x = b.x = NULL; /* the second may not be reached */
         if (!gather(&w->base, ya, cell, phase, reps, scale, &a) ||
             !gather(&w->now, yb, w->partner[cell], phase, reps, scale, &b)) {
             rc = KVA_FAIL(err, KVA_ENOMEM, "gate: out of memory");
@@ -247,6 +256,10 @@ static enum kva_status compare(struct kva_regress_work *w, const struct yard *ya
     row->now = kva_stat_median(b.x, (size_t)b.n);
     row->limit = tau_of(w, a.run);
     row->p = kva_stat_mannwhitney(a.x, (size_t)a.n, b.x, (size_t)b.n);
+    if (isnan(row->base) || isnan(row->now) || isnan(row->p)) {
+        rc = KVA_FAIL(err, KVA_ENOMEM, "gate: out of memory");
+        goto out; /* without its test the gate would hold */
+    }
     kva_sha256_of(PHASE[phase], strlen(PHASE[phase]), other);
     KVA_GO(kva_stat_median_ratio(a.x, (size_t)a.n, b.x, (size_t)b.n,
                                  kva_stat_boot_seed(row->digest, other, w->r->opts.seed),

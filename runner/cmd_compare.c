@@ -76,10 +76,10 @@ static int paths_of(const struct kva_select *s, const char **path)
     for (int i = 0; i < s->n; i++)
         if (s->term[i].key == KVA_SELECT_DB)
             path[n++] = s->term[i].value;
-    for (int i = 0; n == 0 && i < kva_common.db.n && i < KVA_SELECT_MAX; i++)
+    for (int i = 0; n == 0 && i < kva_common.db.n; i++)
         path[i] = kva_common.db.v[i];
     if (n == 0)
-        n = kva_common.db.n < KVA_SELECT_MAX ? kva_common.db.n : KVA_SELECT_MAX;
+        n = kva_common.db.n;
     if (n == 0)
         path[n++] = kva_db_default();
     return n;
@@ -130,6 +130,10 @@ enum kva_status kva_compare_load(const char *a, const char *b,
     int n[2];
 
     memset(out, 0, sizeof *out);
+    if (kva_common.db.n > KVA_SELECT_MAX)
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "%d databases, at most %d are compared at once: merge them first",
+                        kva_common.db.n, KVA_SELECT_MAX);
     for (int i = 0; i < 2; i++) {
         if (text[i])
             KVA_TRY(kva_select_parse(text[i], &out->select[i], err));

@@ -84,6 +84,8 @@ static enum kva_status apply_options(const struct kva_gate_args *a,
     o->only = a->cell;
     if (!a->gates)
         return KVA_OK;
+    if (!a->gates[0]) /* a gate of nothing would hold */
+        return KVA_FAIL(err, KVA_EINVALID, "--gates names no gate: score, time, memory");
     memset(o->gate, 0, sizeof o->gate);
     for (const char *s = a->gates; *s;) {
         size_t n = strcspn(s, ",");

@@ -177,6 +177,47 @@ static enum kva_status add_word(struct wants *w, const char *word, struct kva_er
     return KVA_OK;
 }
 
+/* The place below want.base; NULL: the cache's name for it. */
+static const char *place_of(const struct kva_fetch_item *it)
+{
+    return it->dest ? it->dest : it->path;
+}
+
+/* Two different files for one place: the second would silently replace the first. */
+static enum kva_status check_places(const struct wants *w, struct kva_error *err)
+{
+    struct kva_map seen;
+    struct kva_buf at;
+    enum kva_status rc = KVA_OK;
+
+    kva_map_init(&seen);
+    kva_buf_init(&at, 1 << 16);
+    for (int i = 0; i < w->n; i++) {
+        const struct want *one = &w->v[i];
+        const struct kva_fetch_item *it = &one->item, *other;
+        int64_t k = i;
+
+        if (one->model || !one->base || !place_of(it))
+            continue;
+        at.len = 0;
+        kva_buf_printf(&at, "%s/%s", one->base, place_of(it));
+        KVA_GO(kva_buf_status(&at, err));
+        if (!kva_map_get(&seen, at.data, at.len, &k))
+            KVA_GO(kva_map_put(&seen, at.data, at.len, i, NULL, err));
+        other = &w->v[k].item;
+        if (k != i &&
+            (!it->sha256 || !other->sha256 || strcmp(it->sha256, other->sha256) != 0)) {
+            rc = KVA_FAIL(err, KVA_EINVALID, "%s and %s would both be %s", other->name,
+                          it->name, at.data);
+            goto out;
+        }
+    }
+out:
+    kva_map_release(&seen);
+    kva_buf_release(&at);
+    return rc;
+}
+
 /* ---- output
  * -------------------------------------------------------------------------------------
  */
@@ -245,7 +286,7 @@ static enum kva_status fetch_item(const struct want *w, const struct kva_fetch_o
 {
     const struct kva_fetch_item *it = &w->item;
     struct kva_buf cached;
-    const char *dest = it->dest ? it->dest : it->path;
+    const char *dest = place_of(it);
     enum kva_status rc;
 
     kva_buf_init(&cached, 1 << 16);
@@ -319,6 +360,8 @@ static int fetch(struct wants *w, int argc, char **argv)
     for (int i = 0; i < argc; i++)
         if (add_word(w, argv[i], &err) != KVA_OK)
             return kva_command_fail(&err);
+    if (check_places(w, &err) != KVA_OK)
+        return kva_command_fail(&err);
     kva_command_signals();
     return fetch_all(w, &o);
 }

@@ -132,6 +132,11 @@ static enum kva_status read_shard(struct kva_suite *s, struct kva_error *err)
 {
     if (opt.db_dir != NULL && opt.slurm == 0)
         return KVA_FAIL(err, KVA_EINVALID, "--db-dir is for --slurm");
+    if (opt.db_dir != NULL && (opt.db_dir[0] == '\0' || opt.db_dir[0] == '-'))
+        return KVA_FAIL(err, KVA_EINVALID,
+                        "--db-dir '%s': a directory is wanted; ./ comes before a name "
+                        "that begins with -",
+                        opt.db_dir);
     if (opt.slurm > 0 && (opt.shard != NULL || opt.dry_run || kva_common.db.n > 0))
         return KVA_FAIL(err, KVA_EINVALID,
                         "--slurm gives every shard its number and its database in "

@@ -43,7 +43,7 @@ enum kva_status kva_fetch_space(const char *path, int64_t bytes, struct kva_erro
 static enum kva_status copy(const char *from, const char *to, struct kva_error *err)
 {
     enum { CHUNK = 1 << 18 };
-    FILE *in = fopen(from, "rbe"), *out = fopen(to, "wbe");
+    FILE *in = fopen(from, "rbe"), *out = fopen(to, "wbxe");
     char *chunk = kva_calloc(CHUNK, 1);
     size_t got;
     enum kva_status rc = KVA_OK;
@@ -348,6 +348,10 @@ static enum kva_status hub_ask(const struct kva_fetch_item *it, struct kva_http_
         !kva_hash_name(head.hub_etag))
         return KVA_FAIL(err, KVA_EFORMAT,
                         "%s: the hub names no commit, or no hash of the file", it->name);
+    if (strlen(it->rev) == 40 && kva_hash_name(it->rev) &&
+        strcmp(it->rev, head.hub_commit) != 0)
+        return KVA_FAIL(err, KVA_EFORMAT, "%s: the hub answers with commit %.12s...",
+                        it->name, head.hub_commit);
     memcpy(h->commit, head.hub_commit, sizeof h->commit);
     memcpy(h->etag, head.hub_etag, sizeof h->etag);
     h->bytes = head.hub_size;

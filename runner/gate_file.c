@@ -407,6 +407,8 @@ static void read_bisect(struct reader *x, json_t *o)
     x->g->suite = path(x, string(x, o, "/bisect", "suite", false));
     x->g->program = string(x, o, "/bisect", "program", false);
     x->g->build = strings(x, o, "/bisect", "build", &n);
+    if (x->g->build && n == 0)
+        bad(x, "/bisect/build", false, "names no program");
     x->g->paths = path(x, string(x, o, "/bisect", "paths", false));
 }
 

@@ -50,29 +50,33 @@ static int find_cell(const struct kva_data *d, const char *name)
     return found;
 }
 
-/* Selector of `run --only`: patterns, in which a comma of a specification becomes `?`. */
+/* The text of a pattern in a selector, where a comma ends it: it becomes `?`. */
+static void add_pattern(struct kva_buf *out, const char *s)
+{
+    for (; *s; s++)
+        kva_buf_putc(out, *s == ',' ? '?' : *s);
+}
+
+/* Selector of `run --only`. */
 static void only_of(const struct kva_data *d, int cell, struct kva_buf *out)
 {
     const struct kva_data_cell *c = &d->cells[cell];
     const struct kva_data_task *t = &d->tasks[c->task];
-    struct kva_buf method;
 
-    kva_buf_init(&method, 0);
-    kva_buf_puts(&method, c->method);
-    for (size_t i = 0; i < method.len; i++)
-        if (method.data[i] == ',')
-            method.data[i] = '?';
-    kva_buf_printf(out, "model=*%s*,method=%s", d->models[c->model].name,
-                   method.data ? method.data : "");
-    if (strcmp(t->suite, "jsonl") != 0)
-        kva_buf_printf(out, ",task=%s/%s*", t->suite, t->name);
-    if (strcmp(t->suite, "jsonl") != 0 && t->ctx)
-        kva_buf_printf(out, ",ctx=%d", t->ctx);
+    kva_buf_puts(out, "model=*");
+    add_pattern(out, d->models[c->model].name);
+    kva_buf_puts(out, "*,method=");
+    add_pattern(out, c->method);
+    if (strcmp(t->suite, "jsonl") != 0) {
+        kva_buf_printf(out, ",task=%s/", t->suite);
+        add_pattern(out, t->name);
+        kva_buf_putc(out, '*');
+        if (t->ctx)
+            kva_buf_printf(out, ",ctx=%d", t->ctx);
+    }
     if (strcmp(c->method, "dense") != 0 && strcmp(c->method, "blind") != 0)
         kva_buf_printf(out, ",budget=%s=%.10g,enforce=%s,visibility=%s,schedule=%s",
                        c->budget_kind, c->budget, c->enforce, c->visibility, c->schedule);
-    out->failed |= method.failed;
-    kva_buf_release(&method);
 }
 
 static bool build(const struct kva_gate_file *g, const char *repo)

@@ -109,6 +109,9 @@ enum kva_status kva_select_parse(const char *text, struct kva_select *s,
             while (comma && memchr(value, ':', (size_t)(comma - value)) &&
                    key_at(comma + 1) < 0)
                 comma = strchr(comma + 1, ',');
+        /* so does the path of a file with commas in it */
+        while (key == KVA_SELECT_DB && comma && key_at(comma + 1) < 0)
+            comma = strchr(comma + 1, ',');
         p = comma ? comma + 1 : NULL;
         if (comma)
             *comma = 0;

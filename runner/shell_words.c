@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* shell_words.c - options as they were given, as words of a POSIX shell: for the command
- * that resumes a run, and for job scripts. */
+ * that resumes a run, and for job scripts.
+ *
+ * Control characters are written as $'\012' (POSIX.1-2024; bash): a word stays on its
+ * line, so that none can end a here-document of a job script or move a terminal's
+ * cursor. */
 #include "runner/options.h"
 
 #include <string.h>
@@ -15,8 +19,14 @@ void kva_shell_quote(const char *word, struct kva_buf *out)
         return;
     }
     kva_buf_putc(out, '\'');
-    for (; *word != '\0'; word++)
-        kva_buf_puts(out, *word == '\'' ? "'\\''" : (char[]){*word, '\0'});
+    for (; *word != '\0'; word++) {
+        if (*word == '\'')
+            kva_buf_puts(out, "'\\''");
+        else if ((unsigned char)*word < 0x20 || *word == 0x7f)
+            kva_buf_printf(out, "'$'\\%03o''", (unsigned)*word);
+        else
+            kva_buf_putc(out, *word);
+    }
     kva_buf_putc(out, '\'');
 }
 

@@ -83,6 +83,12 @@ for task in niah_single_2 vt; do
       "$(stored $task $budget)"
   done
 done
+# a path may hold commas, in a selector and in --confirm
+cp "$T/c.db" "$T/a,b.db"
+check path_with_a_comma 0 compare "db=$T/a,b.db,method=keydiff" "method=random,db=$T/c.db"
+many=$(printf " --db $T/c.db%.0s" $(seq 33))
+check too_many_files 2 compare method=keydiff method=random $many
+has too_many_files_said "$T/err" "at most 32"
 # half of a run: what is missing is invalid, not a tie
 cp "$T/c.db" "$T/half.db"
 sqlite3 "$T/half.db" "DELETE FROM outcome WHERE outcome_id IN (SELECT outcome_id FROM outcome o

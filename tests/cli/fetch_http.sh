@@ -237,6 +237,14 @@ has manifest_dest_outside "$T/err" "/files/1/dest: not a relative path"
 has manifest_no_object "$T/err" "/files/2: must be an object"
 has manifest_no_pin "$T/err" "/files/3: no sha256"
 has manifest_counts "$T/err" "4 errors"
+cat >"$T/twice.json" <<M
+{"schema": "kvaudit.files/1", "files": [
+  {"url": "$base/ok/m1", "sha256": "$sha", "dest": "same.bin"},
+  {"url": "$base/ok/m4", "sha256": "${sha:1}0", "dest": "same.bin"}]}
+M
+check manifest_one_place_twice 2 "$KVAUDIT" fetch "$T/twice.json" --dest "$T/d3"
+has manifest_one_place_twice_said "$T/err" "would both be $T/d3/same.bin"
+[ -e "$T/d3" ] && no nothing_was_fetched || ok nothing_was_fetched
 check manifest_missing 3 "$KVAUDIT" fetch "$T/absent.json"
 
 # a run downloads only when told to; what it stores holds no token

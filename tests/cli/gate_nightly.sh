@@ -214,5 +214,6 @@ G checkout -q "$culprit" && check bad_is_1 1 bisect "$slug" --gates score
 G checkout -q "$culprit~2" && check no_build_is_125 125 bisect "$slug" --gates score
 G checkout -q "$good" && check undecided_is_125 125 bisect "$slug" --gates time
 check an_unknown_cell_ends_it 128 bisect nothing
+check no_gate_cannot_hold 2 "$KVAUDIT" compare --gate "$T/g.json" --gates ""
 check a_broken_file_ends_it 128 "$KVAUDIT" compare --gate "$T/bad.json" --bisect-step "$slug"
 exit $bad

@@ -25,6 +25,18 @@ check missing_suite_fails_here 3 "$KVAUDIT" run "$T/none.json" --slurm 4
 check no_shard_of_a_shard 2 "$KVAUDIT" run "$T/s.json" --slurm 4 --shard 0/2
 check zero_shards 2 "$KVAUDIT" run "$T/s.json" --slurm 0
 check directory_alone 2 "$KVAUDIT" run "$T/s.json" --db-dir "$T"
+check empty_directory 2 "$KVAUDIT" run "$T/s.json" --slurm 4 --db-dir ""
+check directory_like_an_option 2 "$KVAUDIT" run "$T/s.json" --slurm 4 --db-dir -x
+# a name that would end the here-document stays one word
+evil=$(printf '%s/x\nEND_OF_SHARD_SCRIPT\ntouch %s/pwned\n' "$T" "$T")
+check prints_evil 0 "$KVAUDIT" run "$T/s.json" --slurm 2 --db-dir "$evil"
+cp "$T/out" "$T/evil.sh"
+mkdir "$T/bin0"
+printf '#!/bin/sh\necho 1\n' >"$T/bin0/sbatch"
+chmod +x "$T/bin0/sbatch"
+check submits_evil 0 env PATH="$T/bin0:$PATH" bash "$T/evil.sh"
+[ -e "$T/pwned" ] && no no_word_is_run || ok no_word_is_run
+[ -f "$evil/merge.sh" ] && bash -n "$evil/shard.sh" && ok its_scripts_are_whole || no its_scripts_are_whole
 # sbatch that only writes down what it is asked, and stat that sees NFS: databases live on the node's
 # disk and are moved; a partial file comes back first
 mkdir "$T/bin"

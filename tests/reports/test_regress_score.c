@@ -419,6 +419,40 @@ static void the_smallest_drop_found_grows_with_the_family(void **state)
     assert_true(isnan(kva_regress_mde(0, 0.1, 0.05, 1)));
 }
 
+static void a_score_gate_survives_every_failed_allocation(void **state)
+{
+    struct world *a = world_new(2, 20), *b = world_new(2, 20);
+    struct kva_regress_opts o;
+    int refused = 0;
+
+    (void)state;
+    for (int t = 0; t < 2; t++) { /* the suite's test flips signs */
+        add_cell(a, t, "snapkv+uniform", 0.5, "physical", scores(20, 12, 6, 2, false));
+        add_cell(b, t, "snapkv+uniform", 0.5, "physical", scores(20, 12, 6, 2, true));
+    }
+    kva_regress_defaults(&o);
+    o.gate[KVA_REGRESS_TIME] = o.gate[KVA_REGRESS_MEMORY] = false;
+    o.replicates = 100;
+    for (int n = 1; n <= 1000; n++) {
+        struct kva_error err = {0};
+        struct kva_regress r;
+        enum kva_status rc;
+
+        kva_regress_init(&r, &o);
+        kva_alloc_fail_at(n);
+        rc = kva_regress_add(&r, &a->d, &b->d, "base", 1, &err);
+        kva_alloc_fail_at(0);
+        assert_true(rc == KVA_OK || rc == KVA_ENOMEM);
+        refused += rc == KVA_ENOMEM;
+        for (int i = 0; i < r.n_row && rc == KVA_OK; i++)
+            assert_true(!isnan(r.row[i].p)); /* a row without its test would hold */
+        kva_regress_release(&r);
+    }
+    assert_in_range(refused, 15, 990);
+    free(a);
+    free(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -436,6 +470,7 @@ int main(void)
         cmocka_unit_test(non_inferiority_turns_the_question_round),
         cmocka_unit_test(samples_are_paired_by_digest_not_by_place),
         cmocka_unit_test(the_smallest_drop_found_grows_with_the_family),
+        cmocka_unit_test(a_score_gate_survives_every_failed_allocation),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -327,12 +327,48 @@ static void a_worse_audit_verdict_fails(void **state)
     free(b);
 }
 
+static void a_time_gate_survives_every_failed_allocation(void **state)
+{
+    const double ms[] = {10, 10.1, 9.9, 10, 10.1, 9.9, 10, 10.1};
+    struct timed *a = timed(ms, 8), *b = timed(ms, 8);
+    struct kva_regress_opts o = only(KVA_REGRESS_TIME);
+    int refused = 0;
+
+    (void)state;
+    o.replicates = 100;
+    for (int i = 0; i < 3; i++) {
+        rep(a, "calib_copy", 9, 64);
+        rep(a, "calib_gemm", 4, 128);
+        rep(b, "calib_copy", 9.9, 64);
+        rep(b, "calib_gemm", 4.4, 128);
+    }
+    for (int n = 1; n <= 100; n++) {
+        struct kva_error err = {0};
+        struct kva_regress r;
+        enum kva_status rc;
+
+        kva_regress_init(&r, &o);
+        kva_alloc_fail_at(n);
+        rc = kva_regress_add(&r, &a->w->d, &b->w->d, "base", 1, &err);
+        kva_alloc_fail_at(0);
+        assert_true(rc == KVA_OK || rc == KVA_ENOMEM);
+        refused += rc == KVA_ENOMEM;
+        if (rc == KVA_OK) /* not a night without yardsticks or without a test */
+            assert_true(fabs(r.row[0].delta - 1 / 1.1) < 1e-9 && !isnan(r.row[0].p));
+        kva_regress_release(&r);
+    }
+    assert_in_range(refused, 15, 90);
+    drop(a);
+    drop(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_example_fails_at_5_and_warns_at_15_percent),
         cmocka_unit_test(five_repetitions_and_other_machines_are_no_verdict),
         cmocka_unit_test(yardsticks_take_a_slow_night_out),
+        cmocka_unit_test(a_time_gate_survives_every_failed_allocation),
         cmocka_unit_test(a_slow_down_counts_only_if_every_confirmation_fails),
         cmocka_unit_test(samples_that_ran_alone_stand_in_for_repetitions),
         cmocka_unit_test(ten_microseconds_never_matter),

@@ -93,6 +93,8 @@ static void every_error_has_line_column_and_pointer(void **state)
     refused("{\"schema\": 1, \"schema\": 1}", "g.json:1:15: /schema: is there twice");
     refused("{\"schema\": 1, \"gates\": [\"scores\"]}", "'scores' is no gate");
     refused("{\"schema\": 1, \"gates\": []}", "names no gate");
+    refused("{\"schema\": 1, \"bisect\": {\"build\": []}}",
+            "/bisect/build: names no program");
     refused("{\"schema\": 1, \"score\": {\"alpha\": 7}}",
             "g.json:1:34: /score/alpha: must be a number from 1e-06 to 0.5");
     refused("{\"schema\": 1, \"score\": {\"exact\": 1}}", "must be true or false");
