@@ -37,15 +37,7 @@
 #define KVA_WARP 32
 #define KVA_FULL 0xffffffffu
 
-/* KVA_MUT(n): true where a test plants bug n (tests/simt/mutants.md): in the emulator when the
- * environment says KVA_MUTANT=n, for a device when compiled with -DKVA_MUTANT=n. */
-#if defined(KVA_MUTANT)
-#define KVA_MUT(n) (KVA_MUTANT == (n))
-#elif defined(KVA_HOST_SIMT)
-#define KVA_MUT(n) (kva_simt_mutant() == (n))
-#else
-#define KVA_MUT(n) 0
-#endif
+#include "kernels/cuda/mutant.h"
 
 #ifdef KVA_HOST_SIMT
 #include "tests/simt/simt.h"

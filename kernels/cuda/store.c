@@ -14,13 +14,10 @@
 #include "kernels/cuda/cuda.h"
 
 #include "kernels/cuda/kv.h"
+#include "kernels/cuda/mutant.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#ifdef KVA_HOST_SIMT
-#include "tests/simt/control.h"
-#endif
 
 enum { P = KVA_PAGE };
 
@@ -516,11 +513,7 @@ static void send_layer(struct store *s, const struct kva_kv_view *v, int32_t *bl
     size_t heads = (size_t)v->kv_heads, small = small_ints(s),
            table = heads * (size_t)v->table_cap;
     int32_t *now = s->head_now + (size_t)v->layer * small;
-    bool whole = s->seen[v->layer] != v->tables;
-
-#ifdef KVA_HOST_SIMT /* bug 13 of the tests: a stale table */
-    whole = whole && (s->seen[v->layer] == 0 || kva_simt_mutant() != 13);
-#endif
+    bool whole = s->seen[v->layer] != v->tables && !(KVA_MUT(13) && s->seen[v->layer]);
 
     if (!whole && memcmp(now, v->len, heads * sizeof *now) == 0 &&
         memcmp(now + heads, v->sorted, heads) == 0)

@@ -61,9 +61,9 @@ extern kva_simt_thread *kva_simt_now;
 #define blockDim  (kva_simt_now->block_dim)
 #define gridDim   (kva_simt_now->grid_dim)
 
-#define KVA_KERNEL(threads) static void
+#define KVA_KERNEL(threads)            static void
 #define KVA_KERNEL_OF(threads, blocks) static void
-#define KVA_DEVICE          static inline
+#define KVA_DEVICE                     static inline
 #define KVA_SHARED(type, name, n)                                                        \
     type *name = (type *)kva_simt_shared(__FILE__, __LINE__, sizeof(type) * (n))
 #define KVA_DYN_SHARED(type, name) type *name = (type *)kva_simt_dynamic()
@@ -123,8 +123,8 @@ template <typename... P> struct kva_simt_launch {
     template <typename... A> void operator()(A... a)
     {
         std::tuple<P...> all(a...);
-        kva_simt_held h = {name,   (void (*)(void))kernel, grid, block, shared, run, &all,
-                           sizeof all};
+        kva_simt_held h = {
+            name, (void (*)(void))kernel, grid, block, shared, run, &all, sizeof all};
 
         if (kva_simt_hold && kva_simt_hold(&h))
             return;
