@@ -121,6 +121,7 @@ static void outcomes_of_arm(const struct kva_data *d, const struct kva_cells *c,
                 continue;
             }
             arm->ok++;
+            arm->fell_back += (o->flags & KVA_DB_FELL_BACK) != 0;
             length += o->stop && strcmp(o->stop, "length") == 0;
             badge = kva_badge_of(&d->cells[cell], o, &arm->audit);
             if (arm->badge == KVA_BADGE_NONE || badge > arm->badge)

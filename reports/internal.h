@@ -114,6 +114,7 @@ struct kva_arm {
     int *cell; /* per task of the board: cell of the data, -1 none */
 
     int expected, ok, truncated, failed;
+    int fell_back; /* of ok: the allocator fell back to uniform shares */
     double score, effective, nll, length_stop, mde;
     struct kva_interval score_ci;
     struct kva_boot boot; /* against dense */

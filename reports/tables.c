@@ -498,6 +498,32 @@ static void held_note(struct kva_report *r, struct kva_tab *t, const struct kva_
                      n, n == 1 ? "" : "s", n == 1 ? "s" : "", 100 * HELD_APART);
 }
 
+/* Rows that are not what their allocator's name says; five by name. */
+static void fallback_note(struct kva_report *r, struct kva_tab *t,
+                          const struct kva_board *b)
+{
+    struct kva_buf s;
+    int n = 0;
+
+    kva_buf_init(&s, 0);
+    for (int k = 0; k < b->n_arm; k++) {
+        const struct kva_arm *a = &b->arm[k];
+
+        if (a->fell_back > 0 && n++ < 5)
+            kva_buf_printf(&s, "%s%s at %s in %d of %d samples", n > 1 ? ", " : "",
+                           a->name, a->budget_text, a->fell_back, a->ok);
+    }
+    if (n > 5)
+        kva_buf_printf(&s, ", %d more row%s", n - 5, n == 6 ? "" : "s");
+    if (n > 0 && !s.failed)
+        kva_tab_note(r, t,
+                     "fell back to uniform shares, where the rule of the allocator does "
+                     "not fit the budget: %s.",
+                     s.data);
+    r->nomem |= s.failed;
+    kva_buf_release(&s);
+}
+
 static void leader_notes(struct kva_report *r, struct kva_tab *t,
                          const struct kva_cells *c, const struct kva_board *b)
 {
@@ -529,6 +555,7 @@ static void leader_notes(struct kva_report *r, struct kva_tab *t,
             break;
         }
     held_note(r, t, b);
+    fallback_note(r, t, b);
     sample_notes(r, t, b);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* test_board.c - groups, ranks, floors, retention, audit verdicts, counts that add up. */
-#include "tests/reports/fixture.h"
+#include "tests/reports/tables.h"
 
 static void ranks_are_one_plus_the_significantly_better_and_ties_are_ties(void **state)
 {
@@ -245,6 +245,28 @@ static void an_incomplete_row_has_no_rank_and_is_counted(void **state)
     assert_non_null(strstr(text, "5 cells exist, 4 shown above, 1 ranked, 2 incomplete, "
                                  "1 reference; 1"));
     free(text);
+    kva_report_free(r);
+    free(w);
+}
+
+static void rows_that_fell_back_to_uniform_shares_are_named(void **state)
+{
+    struct world *w = simple_world();
+    struct kva_report *r;
+    int half = -1;
+
+    (void)state;
+    for (int i = 0; i < w->d.n_cells; i++)
+        if (strcmp(w->cell[i].method, "half+uniform") == 0)
+            half = i;
+    for (int i = 0, n = 0; i < w->d.n_outcomes; i++)
+        if (w->out[i].cell == half && n++ < 3)
+            w->out[i].flags = KVA_DB_FELL_BACK;
+    r = built(w, NULL);
+    assert_int_equal(arm(mean_board(r, "physical"), "half+uniform", 0.5)->fell_back, 3);
+    assert_int_equal(arm(mean_board(r, "physical"), "good+uniform", 0.5)->fell_back, 0);
+    assert_true(noted(tab(r, "board1"), "half at 50 % in 3 of 20 samples."));
+    assert_false(noted(tab(r, "board1"), "good"));
     kva_report_free(r);
     free(w);
 }
@@ -549,6 +571,7 @@ int main(void)
         cmocka_unit_test(masked_rows_have_a_table_of_their_own_and_no_rank),
         cmocka_unit_test(audit_bits_give_the_verdicts_of_5_2),
         cmocka_unit_test(an_incomplete_row_has_no_rank_and_is_counted),
+        cmocka_unit_test(rows_that_fell_back_to_uniform_shares_are_named),
         cmocka_unit_test(without_dense_nothing_is_ranked_and_the_reason_is_given),
         cmocka_unit_test(an_empty_database_is_missing_and_says_so),
         cmocka_unit_test(one_sample_and_equal_scores_never_crash),
