@@ -189,7 +189,7 @@ struct kva_stream {
 /* What a prefill tells beside the cache it leaves. */
 struct kva_prefill_out {
     uint64_t score_ns, evict_ns, scratch;
-    uint64_t decided;           /* entries the last decision left */
+    uint64_t decided;           /* entries that were to stay after the last decision */
     struct kva_protect protect; /* of the last decision */
     struct kva_noted noted;     /* of all */
 };

@@ -122,7 +122,9 @@ static enum kva_status cut_layer(struct kva_session *s, struct kva_own *own, int
     }
     out->evict_ns += kva_now_ns() - t0;
     out->protect = d.protect;
-    out->decided = d.total;
+    /* d.total counts the other layers as if they were this one */
+    out->decided +=
+        d.keep.off[(layer + 1) * d.keep.kv_heads] - d.keep.off[layer * d.keep.kv_heads];
 out:
     kva_keep_release(&keep);
     kva_decision_release(&d);
@@ -147,6 +149,7 @@ static enum kva_status run_layers(struct kva_unit_run *u, struct kva_session *s,
     struct kva_step_state *st = NULL;
     enum kva_status rc;
 
+    out->decided = 0;
     KVA_TRY(kva_step_begin(u->model, rows, in->n, &st, err));
     kva_model_ops(u->model)->context = true;
     for (int l = 0; l < u->info->layers; l++) {
