@@ -127,6 +127,10 @@ enum kva_status kva_db_put_cell(struct kva_db *, const struct kva_db_cell *, int
 /* Runs of this boot whose process is gone become 'killed' first (3.7 rule 3). */
 enum kva_status kva_db_start_run(struct kva_db *, const struct kva_db_run *, int64_t *id,
                                  struct kva_error *);
+/* Merges an object (RFC 7396) into the details of the run's environment: what is known
+ * only when it ends. Its digests stay. */
+enum kva_status kva_db_note_env(struct kva_db *db, int64_t run_id, const char *json,
+                                struct kva_error *err);
 enum kva_status kva_db_end_run(struct kva_db *, int64_t run_id, const char *status,
                                int exit_code, struct kva_error *);
 enum kva_status kva_db_put_plan(struct kva_db *, int64_t run_id, int64_t cell_id,

@@ -253,6 +253,16 @@ enum kva_status kva_db_end_run(struct kva_db *db, int64_t run_id, const char *st
     return kva_db_leave(db, rc, err);
 }
 
+enum kva_status kva_db_note_env(struct kva_db *db, int64_t run_id, const char *json,
+                                struct kva_error *err)
+{
+    enum kva_status rc;
+
+    KVA_TRY(kva_db_enter(db, err));
+    rc = KVA_DB_RUN(db, KVA_DB_NOTE_ENV, NULL, NULL, err, TEXT(json), INT(run_id));
+    return kva_db_leave(db, rc, err);
+}
+
 enum kva_status kva_db_put_plan(struct kva_db *db, int64_t run_id, int64_t cell_id,
                                 int n_sample, int n_rep, struct kva_error *err)
 {

@@ -128,8 +128,10 @@ struct kva_ops {
     const char *numerics; /* "ref", "f32"; on a device "f32", "bf16" */
     const char *isa; /* "scalar", "avx2", "avx512": what runs, never what comes out */
     int threads;
-    void *impl; /* the backend's own state */
-    bool host;  /* all memory is the host's: pointers may be followed, nothing is late */
+    int chunk; /* rows a context is best read in at a time; a resource: changes no bit */
+    int most_dim; /* of a head's keys and values; 0: any */
+    void *impl;   /* the backend's own state */
+    bool host; /* all memory is the host's: pointers may be followed, nothing is late */
     const struct kva_page_ops *pages;
     /* Set by who feeds rows: true while a context is read. Which product a backend uses
      * may depend on it, never on the number of rows (ruling R7). */
@@ -155,6 +157,13 @@ struct kva_ops {
     /* NULL, or: while on, a backend may hold back what is asked of it until somebody
      * waits, so that a step like an earlier one goes out as a whole. Changes no bit. */
     void (*gather)(struct kva_ops *, bool on);
+    /* NULL where the host's own counters tell. Bytes of the device in use as its driver
+     * counts them, whoever holds them; *own: those of this table, pages of stores apart,
+     * in the driver's granules. Waits. */
+    uint64_t (*memory_used)(struct kva_ops *, uint64_t *own);
+    /* NULL, or what the backend chose by itself so far where it had a choice, a line each
+     * ("m 4096 k 4096 bf16: algorithm 66 ..."): for the record of a run. Grows. */
+    const char *(*choices)(const struct kva_ops *);
     /* The pointer under which the functions below best read n floats that will neither
      * change nor move until the table closes (norm weights). On the CPU x itself. */
     const float *(*constant)(struct kva_ops *, const float *x, size_t n);

@@ -126,6 +126,11 @@ void kva_kvstore_free(struct kva_kvstore *s)
     free(s);
 }
 
+bool kva_kvstore_resident(const struct kva_kvstore *s)
+{
+    return s->pages->resident;
+}
+
 const struct kva_kvshape *kva_kvstore_shape(const struct kva_kvstore *s)
 {
     return &s->shape;

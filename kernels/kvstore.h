@@ -157,6 +157,8 @@ enum kva_status kva_kvstore_unite(const struct kva_kvstore *store, int layer0, i
  * what is held now: for rows fed and rewound that no cell alone would feed (gold
  * answers). */
 void kva_kvstore_forget_peak(struct kva_kvstore *store, uint64_t peak_bytes);
+/* False: what `trim` gives back stays taken (pages.h). */
+bool kva_kvstore_resident(const struct kva_kvstore *store);
 /* Live entries of one KV head. */
 int kva_kvstore_live(const struct kva_kvstore *store, int layer, int head);
 /* Positions of the live entries in rank order (ascending); out holds kva_kvstore_live()

@@ -103,7 +103,7 @@ void kva_step_release(struct kva_step_state *st)
 static enum kva_status reserve(struct kva_step_state *st, int n, int n_logits,
                                struct kva_error *err)
 {
-    size_t chunk = min_size((size_t)n, KVA_CHUNK),
+    size_t chunk = min_size((size_t)n, (size_t)st->m->ops->chunk),
            logits = min_size((size_t)n_logits, LOGIT_ROWS);
     struct kva_ops *ops = st->m->ops;
     struct slab s = {0}, b = {0};
@@ -732,7 +732,7 @@ enum kva_status kva_prefill(struct kva_model *m, struct kva_session *s,
     enum kva_status rc = KVA_OK;
 
     if (chunk < 1)
-        chunk = KVA_CHUNK;
+        chunk = m->ops->chunk;
     rows = kva_calloc(min_size((size_t)chunk, n > 0 ? (size_t)n : 1), sizeof *rows);
     if (!rows)
         return KVA_FAIL(err, KVA_ENOMEM, "out of memory for %d rows", chunk);

@@ -309,9 +309,9 @@ enum kva_status kva_step_end(struct kva_step_state *st, float *raw_logits,
  * queries apart. One step of a model can be in flight. */
 void kva_step_cancel(struct kva_step_state *st);
 
-/* Feeds n tokens in chunks of at most `chunk` rows (0: KVA_CHUNK); `last`, when not NULL,
- * receives the result of the last token (no nll). The chunk length changes no bit. A
- * failure of the session is returned, too. */
+/* Feeds n tokens in chunks of at most `chunk` rows (0: as the backend likes); `last`,
+ * when not NULL, receives the result of the last token (no nll). The chunk length changes
+ * no bit. A failure of the session is returned, too. */
 enum kva_status kva_prefill(struct kva_model *m, struct kva_session *s,
                             const int32_t *ids, int n, int chunk, struct kva_row *last,
                             struct kva_error *err);

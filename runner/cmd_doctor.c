@@ -33,7 +33,8 @@ const struct kva_opt *kva_cmd_doctor_options(void)
         {"backend", 0, KVA_OPT_STR, &opt.backend, "NAME",
          "cpu (default) or cuda, of --model; alone: whether the device must be there", 0,
          0},
-        {"numerics", 0, KVA_OPT_STR, &opt.numerics, "T", "f32 (default) or ref", 0, 0},
+        {"numerics", 0, KVA_OPT_STR, &opt.numerics, "T",
+         "f32 (default) or ref; bf16 on a device", 0, 0},
         {"kv", 0, KVA_OPT_STR, &opt.kv, "TYPE",
          "cache type f16 (default) or f32; ref uses f32", 0, 0},
         {"chat", 0, KVA_OPT_STR, &opt.chat, "FAMILY",
@@ -451,8 +452,9 @@ int kva_cmd_doctor(int argc, char **argv)
         return kva_command_usage("doctor", "--tokenize or --nll, not both");
     if (strcmp(opt.kv, "f16") != 0 && strcmp(opt.kv, "f32") != 0)
         return kva_command_usage("doctor", "unknown cache type '%s': f16 or f32", opt.kv);
-    if (strcmp(opt.numerics, "f32") != 0 && strcmp(opt.numerics, "ref") != 0)
-        return kva_command_usage("doctor", "unknown numerics '%s': f32 or ref",
+    if (strcmp(opt.numerics, "f32") != 0 && strcmp(opt.numerics, "ref") != 0 &&
+        strcmp(opt.numerics, "bf16") != 0)
+        return kva_command_usage("doctor", "unknown numerics '%s': f32, ref or bf16",
                                  opt.numerics);
     if (strcmp(opt.backend, "cpu") != 0 && strcmp(opt.backend, "cuda") != 0)
         return kva_command_usage("doctor", "unknown backend '%s': cpu or cuda",

@@ -16,7 +16,7 @@ struct kva_unit_state; /* exec_internal.h */
 struct kva_exec_opts {
     int jobs;       /* workers that share the memory; 0: 1 */
     int wave;       /* most sessions of a wave; 0: 64 */
-    int chunk;      /* prefill chunk, tokens; 0: KVA_CHUNK */
+    int chunk;      /* prefill chunk, tokens; 0: the backend's */
     int trace_kept; /* bitmaps of kept entries for sample indexes below this */
     bool prompts;   /* prompt text into the sample's meta */
     const volatile int

@@ -4,8 +4,10 @@
  *
  * TTFT runs from token ids to the first generated id: prefill, scoring, allocation,
  * eviction, trim and question pass. The cache is cut in place, so the peak is what a
- * server would hold. Witness on the CPU: the resident set of the process, its high-water
- * mark reset before the cell (kernels.md 6). */
+ * server would hold. Witness: what the driver of a device counts as in use; on the CPU
+ * the resident set of the process, its high-water mark reset before the cell (kernels.md
+ * 6).
+ */
 #include "runner/exec_internal.h"
 
 #include <stdio.h>
@@ -57,8 +59,8 @@ struct alone {
     uint64_t t0, prefill_ns, score_ns, evict_ns;
     int n_cut;
     uint64_t before_alloc;
-    int64_t rss0;
-    uint64_t scratch0;
+    int64_t witness0; /* bytes, before the cell; -1: nobody counts */
+    uint64_t others0; /* bytes that are no pages, by our own account */
     struct kva_result *r;
     const struct kva_unit_run *u;
     int question;
@@ -148,22 +150,37 @@ static enum kva_status rotate_alone(struct alone *a, struct kva_error *err)
     return KVA_OK;
 }
 
-/* Bit 16: the resident set agrees with the store's own account, max(2 MiB, 2 %). */
+/* Bytes in use by an independent counter; *others: what of them we say is no pages. */
+static int64_t counted(const struct kva_unit_run *u, uint64_t *others)
+{
+    struct kva_ops *ops = kva_model_ops(u->model);
+
+    if (ops->memory_used != NULL)
+        return (int64_t)ops->memory_used(ops, others);
+    *others = kva_model_scratch_bytes(u->model);
+    return rss_bytes("RssAnon:");
+}
+
+/* Bit 16: the counter agrees with the store's own account, max(2 MiB, 2 %). Tables and
+ * what methods note lie on the host; a device's part of them is among `others`. */
 static void witness(struct alone *a, struct kva_db_memory *m)
 {
-    int64_t rss = rss_bytes("RssAnon:"), account, slack;
+    uint64_t others;
+    int64_t now = counted(a->u, &others), account, slack;
 
-    if (rss < 0 || a->rss0 < 0)
+    if (now < 0 || a->witness0 < 0)
         return;
-    m->dev_delta_bytes = rss - a->rss0;
-    account = m->kv_committed_bytes + m->kv_meta_bytes +
-              (int64_t)(kva_model_scratch_bytes(a->u->model) - a->scratch0);
-    if (!kva_keeps_state(a->rc.cell))
-        account += (int64_t)(kva_session_window_bytes(a->rc.session) +
-                             kva_session_collect_bytes(a->rc.session));
+    m->dev_delta_bytes = now - a->witness0;
+    account = m->kv_committed_bytes + (int64_t)(others - a->others0);
+    if (kva_model_ops(a->u->model)->memory_used == NULL) {
+        account += m->kv_meta_bytes;
+        if (!kva_keeps_state(a->rc.cell))
+            account += (int64_t)(kva_session_window_bytes(a->rc.session) +
+                                 kva_session_collect_bytes(a->rc.session));
+    }
     slack = account / 50 > (2 << 20) ? account / 50 : (2 << 20);
     if (a->rc.cell->enforce == KVA_PHYSICAL && m->dev_delta_bytes > account + slack)
-        m->audit |= 16;
+        kva_audit_add(m, 16);
 }
 
 static void timing_fill(struct alone *a, struct kva_db_timing *t)
@@ -257,8 +274,7 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
                                              : kva_page_cap(u->info, NULL, n, extra),
                       window, &want);
     reset_peak();
-    a.rss0 = rss_bytes("RssAnon:");
-    a.scratch0 = kva_model_scratch_bytes(u->model);
+    a.witness0 = counted(u, &a.others0);
     a.t0 = kva_now_ns();
     KVA_GO(kva_session_new(u->model, &o, &a.rc.session, err));
     KVA_GO(kva_cell_layout(u, cell, a.rc.session, err));

@@ -95,6 +95,8 @@ enum kva_status kva_unit_score(const struct kva_unit_run *u, int q,
  * Sets c->state_bytes. */
 void kva_memory_fill(const struct kva_unit_run *u, struct kva_run_cell *c, int n_cut,
                      uint64_t before_alloc, struct kva_db_memory *m);
+/* Sets a bit; -1, not verified, gives way. */
+void kva_audit_add(struct kva_db_memory *m, int bit);
 /* True when the cell's query ring and sums are kept between steps and count as its
  * metadata; else they are scratch. */
 bool kva_keeps_state(const struct kva_cell *cell);

@@ -119,6 +119,11 @@ uint64_t kva_state_bytes(const struct kva_unit_run *u, const struct kva_cell *ce
                 sizeof(int32_t));
 }
 
+void kva_audit_add(struct kva_db_memory *m, int bit)
+{
+    m->audit = (m->audit > 0 ? m->audit : 0) | bit;
+}
+
 void kva_memory_fill(const struct kva_unit_run *u, struct kva_run_cell *c, int n_cut,
                      uint64_t before_alloc, struct kva_db_memory *m)
 {
@@ -160,6 +165,10 @@ void kva_memory_fill(const struct kva_unit_run *u, struct kva_run_cell *c, int n
         m->audit |= 8;
     if (kva_kvstore_check(store, &bad) != KVA_OK)
         m->audit |= 32;
+    /* the driver gives nothing back: only a cap that is the budget proves anything */
+    if (m->audit == 0 && c->cell->method.scorer != NULL && !kva_prefills_own(c->cell) &&
+        !kva_kvstore_resident(store))
+        m->audit = -1;
 }
 
 void kva_memory_end(const struct kva_unit_run *u, struct kva_run_cell *c,
@@ -183,7 +192,7 @@ void kva_memory_end(const struct kva_unit_run *u, struct kva_run_cell *c,
     if (c->cell->schedule.decode > 0)
         allowed = c->budget_total + (uint64_t)c->cell->schedule.decode * kvheads;
     if (b.entries_kept > allowed)
-        m->audit |= 64;
+        kva_audit_add(m, 64);
 }
 
 static uint64_t available_bytes(void)

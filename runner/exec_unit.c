@@ -405,7 +405,8 @@ enum kva_status kva_unit_open(struct kva_plan *plan, int unit,
     u->model = plan->models[un->model].open[un->numerics];
     u->info = kva_model_info(u->model);
     u->task = &plan->tasks[un->task];
-    u->chunk = opts != NULL && opts->chunk > 0 ? opts->chunk : KVA_CHUNK;
+    u->chunk =
+        opts != NULL && opts->chunk > 0 ? opts->chunk : kva_model_ops(u->model)->chunk;
     u->items = kva_arena_alloc(&u->arena, (size_t)un->n_idx, sizeof *u->items);
     u->questions = kva_arena_alloc(&u->arena, (size_t)un->n_idx, sizeof *u->questions);
     u->blind_questions =

@@ -114,7 +114,7 @@ static enum kva_status fits_of(const struct kva_plan *p, struct kva_db *db, int 
 {
     for (int i = 0; i < p->n_models; i++) {
         const struct kva_plan_model *m = &p->models[i];
-        const struct kva_model *open = m->open[0] ? m->open[0] : m->open[1];
+        const struct kva_model *open = kva_plan_any_model(m);
         struct kva_env_row env;
 
         if (open == NULL)
@@ -192,12 +192,14 @@ out:
 static double peak_of(const struct kva_plan *p, const struct kva_cell *c)
 {
     const struct kva_plan_model *m = &p->models[c->model];
-    const struct kva_model_info *i = kva_model_info(m->open[0] ? m->open[0] : m->open[1]);
+    const struct kva_model_info *i = kva_model_info(kva_plan_any_model(m));
     const struct kva_plan_task *t = &p->tasks[c->task];
     double token = (double)i->layers * i->kv_heads * (i->head_dim + i->v_dim) *
                    (c->kv == KVA_F32 ? 4 : 2);
     /* activations of one prefill step, and a row of logits */
-    double scratch = 4.0 * KVA_CHUNK * (6.0 * i->dim + 3.0 * i->ffn) + 4.0 * i->vocab;
+    double scratch = 4.0 * kva_model_ops(kva_plan_any_model(m))->chunk *
+                         (6.0 * i->dim + 3.0 * i->ffn) +
+                     4.0 * i->vocab;
 
     return (double)i->weight_bytes + scratch +
            token * (t->n_ctx + kva_task_info(t->task)->max_new_tokens);

@@ -19,7 +19,15 @@ static enum kva_status no_memory(struct kva_error *err)
 
 static int numerics_index(const char *numerics)
 {
-    return strcmp(numerics, "ref") == 0;
+    return strcmp(numerics, "ref") == 0 ? 1 : strcmp(numerics, "bf16") == 0 ? 2 : 0;
+}
+
+struct kva_model *kva_plan_any_model(const struct kva_plan_model *m)
+{
+    for (int k = 0; k < KVA_NUMERICS; k++)
+        if (m->open[k])
+            return m->open[k];
+    return NULL;
 }
 
 /* ---- models and tasks
@@ -66,19 +74,16 @@ static enum kva_status open_models(struct kva_plan *p, int threads, struct kva_e
                                       .numerics = s->cells[i].numerics,
                                       .threads = threads,
                                       .chat = m->suite->chat};
+        bool first;
 
         if (m->open[k])
             continue;
+        first = kva_plan_any_model(m) == NULL;
         KVA_TRY(kva_model_open(m->suite->path, &opts, &m->open[k], err));
-        if (!m->open[!k])
+        if (first)
             KVA_TRY(kva_model_sha256(m->open[k], m->digest, err));
     }
     return KVA_OK;
-}
-
-static const struct kva_model *any_model(const struct kva_plan_model *m)
-{
-    return m->open[0] ? m->open[0] : m->open[1];
 }
 
 /* The plan's task for (model, suite task), opened at the first call; -1 on failure. */
@@ -97,8 +102,8 @@ static enum kva_status task_of(struct kva_plan *p, int model, int suite_task, in
     t->model = model;
     KVA_TRY(kva_task_open(st->id, &st->opts, &t->task, err));
     p->n_tasks++;
-    return kva_digest_task(t->task, any_model(&p->models[model]), &p->arena, &t->gen_json,
-                           t->digest, err);
+    return kva_digest_task(t->task, kva_plan_any_model(&p->models[model]), &p->arena,
+                           &t->gen_json, t->digest, err);
 }
 
 /* ---- cells
@@ -214,7 +219,7 @@ static enum kva_status bind_method(const struct kva_plan *p, struct kva_cell *c,
                                    struct kva_error *err)
 {
     const struct kva_plan_model *m = &p->models[c->model];
-    const struct kva_model_info *info = kva_model_info(any_model(m));
+    const struct kva_model_info *info = kva_model_info(kva_plan_any_model(m));
 
     if (c->method.scorer != NULL && c->method.scorer->question_aware &&
         c->visibility == KVA_AGNOSTIC)
@@ -245,7 +250,7 @@ static enum kva_status make_cells(struct kva_plan *p, struct kva_error *err)
     for (int i = 0; i < s->n_cells; i++) {
         const struct kva_suite_cell *from = &s->cells[i];
         struct kva_cell *c = &p->cells[p->n_cells];
-        const struct kva_model *m = any_model(&p->models[from->model]);
+        const struct kva_model *m = kva_plan_any_model(&p->models[from->model]);
         bool is_new;
 
         rc = kva_enforce_check(from->enforce, kva_model_attn_softcap(m), err);
@@ -333,7 +338,7 @@ static enum kva_status group_contexts(struct kva_plan *p, const struct kva_plan_
         rc = no_memory(err);
         goto out;
     }
-    kva_tok_api_model(&tm, any_model(&p->models[t->model]), &api);
+    kva_tok_api_model(&tm, kva_plan_any_model(&p->models[t->model]), &api);
     for (int i = 0; i < n; i++) {
         double n_ctx = known_length(kva_task_info(t->task));
         int64_t g = i / turns;
@@ -397,7 +402,7 @@ static bool same_family(const struct kva_cell *a, const struct kva_cell *b)
 static enum kva_status find_families(struct kva_plan *p, int task, struct family **out,
                                      int *n_out, struct kva_error *err)
 {
-    struct family *f = kva_arena_alloc(&p->arena, 4, sizeof f[0]);
+    struct family *f = kva_arena_alloc(&p->arena, (size_t)KVA_NUMERICS * 2, sizeof f[0]);
     int n = 0;
 
     if (!f)
@@ -410,7 +415,7 @@ static enum kva_status find_families(struct kva_plan *p, int task, struct family
             continue;
         while (k < n && !same_family(&p->cells[f[k].cells[0]], c))
             k++;
-        if (k == n) { /* two numerics times two cache types at most */
+        if (k == n) { /* numerics times two cache types at most */
             f[k].cells =
                 kva_arena_alloc(&p->arena, (size_t)p->n_cells, sizeof f[k].cells[0]);
             if (!f[k].cells)
@@ -718,7 +723,7 @@ void kva_plan_release(struct kva_plan *p)
     for (int i = 0; i < p->n_tasks; i++)
         kva_task_close(p->tasks[i].task);
     for (int i = 0; i < p->n_models; i++)
-        for (int k = 0; k < 2; k++)
+        for (int k = 0; k < KVA_NUMERICS; k++)
             if (p->models[i].open[k])
                 kva_model_close(p->models[i].open[k]);
     kva_arena_release(&p->arena);

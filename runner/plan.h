@@ -140,7 +140,7 @@ struct kva_cell {
     struct kva_schedule schedule;
     enum kva_enforce enforce;
     enum kva_visibility visibility;
-    char *numerics; /* "f32", "ref" */
+    char *numerics; /* "f32", "ref"; on a device "f32", "bf16" */
     enum kva_type kv;
     int n, reps, perf, perf_reps, max_attempts;
     uint64_t seed;
@@ -150,13 +150,16 @@ struct kva_cell {
     int64_t planned; /* outcomes, of this shard */
     int64_t cell_id; /* set when the rows were written */
 };
+enum { KVA_NUMERICS = 3 };
 struct kva_plan_model {
     struct kva_suite_model *suite;
-    /* opened per numerics on demand; [0] f32, [1] ref */
-    struct kva_model *open[2];
+    /* opened per numerics on demand; [0] f32, [1] ref, [2] bf16 */
+    struct kva_model *open[KVA_NUMERICS];
     uint8_t digest[32];
     int64_t model_id;
 };
+/* Whichever of the numerics is open: for facts and tokens; NULL: none. */
+struct kva_model *kva_plan_any_model(const struct kva_plan_model *m);
 struct kva_plan_task {
     struct kva_suite_task *suite;
     struct kva_task *task;

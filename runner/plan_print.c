@@ -14,11 +14,6 @@
  * -------------------------------------------------------------------------------------
  */
 
-static const struct kva_model *any_model(const struct kva_plan_model *m)
-{
-    return m->open[0] ? m->open[0] : m->open[1];
-}
-
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -29,7 +24,7 @@ static const char *base_name(const char *path)
 static enum kva_status write_model(struct kva_plan_model *m, struct kva_db *db,
                                    struct kva_error *err)
 {
-    const struct kva_model *model = any_model(m);
+    const struct kva_model *model = kva_plan_any_model(m);
     const struct kva_model_info *info;
     struct kva_db_model row;
     json_t *detail;

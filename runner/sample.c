@@ -215,9 +215,11 @@ static void print_outcome(struct kva_db *db, const struct kva_data *d,
     struct kva_error err = {0};
     struct kva_buf text;
 
-    printf("\n%s, %s %.4g, %s, %s, %s%s\n", c->method, c->budget_kind, c->budget,
-           c->schedule, c->enforce, c->visibility,
-           strcmp(c->numerics, "f32") == 0 ? "" : ", numerics ref");
+    printf("\n%s, %s %.4g, %s, %s, %s", c->method, c->budget_kind, c->budget, c->schedule,
+           c->enforce, c->visibility);
+    if (strcmp(c->numerics, "f32") != 0)
+        printf(", numerics %s", c->numerics);
+    printf("\n");
     if (strcmp(o->status, "ok") != 0) {
         printf("    %s: %s\n", o->status, o->error != NULL ? o->error : "");
         return;

@@ -646,8 +646,8 @@ static void read_top(struct sx *x)
     static const char *const enforce[] = {"physical", "mask",  "fakekey", "padded",
                                           "union",    "qhead", NULL};
     static const char *const visibility[] = {"agnostic", "aware", "full", NULL};
-    static const char *const numerics[] = {"f32", "ref", NULL};
-    static const char *const numerics_later[] = {"bf16x3", "bf16", NULL};
+    static const char *const numerics[] = {"f32", "ref", "bf16", NULL};
+    static const char *const numerics_later[] = {"bf16x3", NULL};
     static const char *const kv[] = {"f16", "f32", NULL};
     static const char *const none[] = {NULL};
 

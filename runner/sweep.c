@@ -140,7 +140,7 @@ static void count(struct writer *w, const struct kva_result *r, bool perf)
         kva_progress_log(w->progress, "%s #%d %s: %s", cell->slug, r->idx, r->status,
                          r->error);
     }
-    if (r->has_memory && cell->enforce == KVA_PHYSICAL && r->memory.audit != 0)
+    if (r->has_memory && cell->enforce == KVA_PHYSICAL && r->memory.audit > 0)
         w->broken++;
 }
 
@@ -341,7 +341,7 @@ enum kva_status kva_sweep_start(struct kva_db *db, const struct kva_plan *plan,
     kva_buf_init(&label_shown, 0);
 
     for (int i = 0; i < plan->n_models; i++)
-        for (int k = 0; k < 2; k++)
+        for (int k = 0; k < KVA_NUMERICS; k++)
             if (plan->models[i].open[k] != NULL)
                 isa = kva_model_ops(plan->models[i].open[k])->isa;
     KVA_GO(kva_env_row(s->backend, isa, o->threads, &env, err));
@@ -487,6 +487,39 @@ static void tell_resume(const struct writer *w, const char *what, const char *do
     kva_buf_release(&b);
 }
 
+/* What the backends chose by themselves, "what: how" a line, beside the environment. */
+static enum kva_status note_choices(const struct writer *w, struct kva_error *err)
+{
+    json_t *chosen = json_object(), *note = json_pack("{s:O}", "products", chosen);
+    enum kva_status rc = KVA_OK;
+    char *text = NULL;
+
+    for (int i = 0; i < w->plan->n_models * KVA_NUMERICS; i++) {
+        const struct kva_model *m =
+            w->plan->models[i / KVA_NUMERICS].open[i % KVA_NUMERICS];
+        const struct kva_ops *ops = m != NULL ? kva_model_ops(m) : NULL;
+        const char *at = ops != NULL && ops->choices != NULL ? ops->choices(ops) : "";
+
+        while (*at != '\0') {
+            size_t line = strcspn(at, "\n"), what = strcspn(at, ":\n");
+            size_t how = what + strspn(at + what, ": ");
+
+            json_object_setn_new(chosen, at, what,
+                                 json_stringn(at + how, line > how ? line - how : 0));
+            at += line + (at[line] == '\n');
+        }
+    }
+    if (json_object_size(chosen) > 0) {
+        text = json_dumps(note, JSON_COMPACT);
+        rc = text != NULL ? kva_db_note_env(w->db, w->run_id, text, err)
+                          : KVA_FAIL(err, KVA_ENOMEM, "the environment row");
+    }
+    free(text);
+    json_decref(note);
+    json_decref(chosen);
+    return rc;
+}
+
 static int finish(struct writer *w, enum kva_status rc, const struct kva_error *why,
                   double secs)
 {
@@ -501,7 +534,7 @@ static int finish(struct writer *w, enum kva_status rc, const struct kva_error *
     if (rc == KVA_OK && kva_plan_verdict(w->plan, w->db, &v, &later) == KVA_OK)
         code = exit_of(&v, w->conflicts);
     kva_progress_end(w->progress);
-    if (later.code != KVA_OK ||
+    if (later.code != KVA_OK || note_choices(w, &later) != KVA_OK ||
         kva_db_end_run(w->db, w->run_id, status, code, &later) != KVA_OK ||
         kva_db_checkpoint(w->db, &later) != KVA_OK) {
         fprintf(stderr, "kvaudit: %s\n", later.text);

@@ -173,6 +173,10 @@ enum kva_status kva_ops_open(const char *backend, const char *numerics, int thre
     }
     if (strcmp(backend, "cpu") != 0)
         return KVA_FAIL(err, KVA_EINVALID, "backend %s: expected cpu or cuda", backend);
+    if (strcmp(numerics, "bf16") == 0)
+        return KVA_FAIL(err, KVA_EUNSUPPORTED,
+                        "numerics bf16: backend cpu has ref and f32; bf16 products are "
+                        "those of a device (--backend cuda)");
     if (!ref && strcmp(numerics, "f32") != 0)
         return KVA_FAIL(err, KVA_EINVALID, "numerics %s: expected ref or f32", numerics);
     if (threads < 1)
@@ -185,6 +189,7 @@ enum kva_status kva_ops_open(const char *backend, const char *numerics, int thre
     cpu->ops.backend = "cpu";
     cpu->ops.numerics = ref ? "ref" : "f32";
     cpu->ops.isa = k->name;
+    cpu->ops.chunk = 256;
     cpu->ops.threads = threads < KVA_CPU_THREADS ? threads : KVA_CPU_THREADS;
     cpu->ops.impl = cpu;
     cpu->ops.close = cpu_close;

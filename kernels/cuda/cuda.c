@@ -2,6 +2,7 @@
 /* cuda.c - the device backend: its memory, staging of the host's, opening and closing. */
 #include "kernels/cuda/cuda.h"
 
+#include "kernels/cuda/attend.h"
 #include "kernels/cuda/mem.h"
 
 #include <stdlib.h>
@@ -15,6 +16,9 @@
 #endif
 
 enum { ALIGN = 256 };
+/* Rows that keep a large card's products busy; their activations of Llama-3.1-8B take
+ * some 250 MB. */
+enum { CONTEXT_ROWS = 1024 };
 static const size_t LEAST_BLOCK = (size_t)1 << 20;
 
 void kva_cuda_fail(struct kva_cuda *cu, const struct kva_error *why)
@@ -33,6 +37,31 @@ static void no_memory(struct kva_cuda *cu, size_t bytes)
 }
 
 /* ---- what is ours ---- */
+
+/* The driver hands out whole granules; what is smaller shares some. */
+static size_t in_granules(size_t bytes)
+{
+    const size_t granule = (size_t)2 << 20;
+
+    return bytes < granule / 2 ? bytes : (bytes + granule - 1) / granule * granule;
+}
+
+void *kva_cuda_take(struct kva_cuda *cu, size_t bytes, bool shared)
+{
+    void *p = kva_rt_alloc(cu->rt, bytes, shared);
+
+    if (p != NULL)
+        cu->taken += in_granules(bytes);
+    return p;
+}
+
+void kva_cuda_give(struct kva_cuda *cu, void *p, size_t bytes)
+{
+    if (p == NULL)
+        return;
+    kva_rt_free(cu->rt, p);
+    cu->taken -= in_granules(bytes);
+}
 
 /* The first span that begins behind p. */
 static size_t span_behind(const struct kva_cuda *cu, const void *p)
@@ -74,7 +103,7 @@ static void *span_new(struct kva_cuda *cu, size_t bytes, bool shared)
         cu->cap_spans = cap;
     }
     bytes = bytes > 0 ? bytes : 1;
-    p = kva_rt_alloc(cu->rt, bytes, shared);
+    p = kva_cuda_take(cu, bytes, shared);
     if (p == NULL)
         return NULL;
     i = span_behind(cu, p);
@@ -97,7 +126,7 @@ static void cuda_release(struct kva_ops *ops, void *p, enum kva_mem where)
     (void)where;
     if (p == NULL || i == 0 || cu->span[i - 1].base != p)
         return;
-    kva_rt_free(cu->rt, p);
+    kva_cuda_give(cu, p, cu->span[i - 1].bytes);
     memmove(cu->span + i - 1, cu->span + i, (cu->n_spans - i) * sizeof *cu->span);
     cu->n_spans--;
 }
@@ -111,7 +140,7 @@ static bool block_new(struct kva_cuda *cu, size_t bytes)
     if (cu->n_blocks == (int)(sizeof cu->block / sizeof *cu->block))
         return false;
     b = &cu->block[cu->n_blocks];
-    b->base = kva_rt_alloc(cu->rt, bytes, false);
+    b->base = kva_cuda_take(cu, bytes, false);
     if (b->base == NULL)
         return false;
     ASAN_POISON_MEMORY_REGION(b->base, bytes);
@@ -125,7 +154,7 @@ static void blocks_free(struct kva_cuda *cu)
 {
     for (int i = 0; i < cu->n_blocks; i++) {
         ASAN_UNPOISON_MEMORY_REGION(cu->block[i].base, cu->block[i].bytes);
-        kva_rt_free(cu->rt, cu->block[i].base);
+        kva_cuda_give(cu, cu->block[i].base, cu->block[i].bytes);
     }
     cu->n_blocks = 0;
     cu->used = 0;
@@ -304,6 +333,17 @@ static const float *cuda_constant(struct kva_ops *ops, const float *x, size_t n)
     return p;
 }
 
+static uint64_t cuda_memory_used(struct kva_ops *ops, uint64_t *own)
+{
+    struct kva_cuda *cu = kva_cuda_of(ops);
+    size_t unused, total;
+
+    (void)kva_rt_sync(cu->rt, NULL);
+    kva_rt_mem_info(cu->rt, &unused, &total);
+    *own = cu->taken;
+    return total - unused;
+}
+
 static void cuda_gather(struct kva_ops *ops, bool on)
 {
     kva_rt_gather(kva_cuda_of(ops)->rt, on);
@@ -323,6 +363,7 @@ void kva_cuda_memory_table(struct kva_ops *ops)
     ops->rows_put = cuda_rows_put;
     ops->sync = cuda_sync;
     ops->constant = cuda_constant;
+    ops->memory_used = cuda_memory_used;
 }
 
 /* ---- the backend ---- */
@@ -332,12 +373,11 @@ static void cuda_close(struct kva_ops *ops)
     struct kva_cuda *cu = kva_cuda_of(ops);
 
     (void)kva_rt_sync(cu->rt, NULL);
-    if (kva_cuda_products_close)
-        kva_cuda_products_close(cu);
+    kva_cuda_products_close(cu);
     kva_cuda_moves_free(cu);
     blocks_free(cu);
     for (size_t i = 0; i < cu->n_spans; i++)
-        kva_rt_free(cu->rt, cu->span[i].base);
+        kva_cuda_give(cu, cu->span[i].base, cu->span[i].bytes);
     kva_rt_close(cu->rt);
     free(cu->span);
     free(cu);
@@ -363,17 +403,15 @@ enum kva_status kva_cuda_open(const char *numerics, struct kva_ops **ops,
     cu->ops.numerics = bf16 ? "bf16" : "f32";
     cu->ops.isa = kva_rt_info(cu->rt)->name;
     cu->ops.threads = 1;
+    cu->ops.chunk = CONTEXT_ROWS;
+    cu->ops.most_dim = KVA_ATTEND_DIM;
     cu->ops.impl = cu;
     cu->ops.close = cuda_close;
     kva_cuda_memory_table(&cu->ops);
-    if (kva_cuda_products_table)
-        kva_cuda_products_table(&cu->ops);
-    if (kva_cuda_rows_table)
-        kva_cuda_rows_table(&cu->ops);
-    if (kva_cuda_attend_table)
-        kva_cuda_attend_table(&cu->ops);
-    if (kva_cuda_scores_table)
-        kva_cuda_scores_table(&cu->ops);
+    kva_cuda_products_table(&cu->ops);
+    kva_cuda_rows_table(&cu->ops);
+    kva_cuda_attend_table(&cu->ops);
+    kva_cuda_scores_table(&cu->ops);
     *ops = &cu->ops;
     cu = NULL;
 out:

@@ -60,6 +60,8 @@ struct kva_cuda {
     struct kva_cuda_moves *moves;
     struct kva_lt *lt;
     size_t scratch_peak_bytes;
+    size_t
+        taken; /* bytes of `take` and of mirrored positions, in the driver's granules */
 };
 
 static inline struct kva_cuda *kva_cuda_of(const struct kva_ops *ops)
@@ -72,6 +74,9 @@ enum kva_status kva_cuda_open(const char *numerics, struct kva_ops **ops,
                               struct kva_error *err);
 /* Keeps the first failure. */
 void kva_cuda_fail(struct kva_cuda *cu, const struct kva_error *why);
+/* Device memory that is counted (kva_ops.memory_used). NULL: refused. */
+void *kva_cuda_take(struct kva_cuda *cu, size_t bytes, bool shared);
+void kva_cuda_give(struct kva_cuda *cu, void *p, size_t bytes); /* NULL allowed */
 /* Whether p points into memory of `alloc` or `constant`. */
 bool kva_cuda_owns(const struct kva_cuda *cu, const void *p);
 
@@ -94,18 +99,15 @@ void kva_cuda_moves_free(struct kva_cuda *cu);
 /* Each fills its part of the table. */
 void kva_cuda_memory_table(struct kva_ops *ops); /* cuda.c */
 /* cuda_products.c: weights, matmul, embed */
-void kva_cuda_products_table(struct kva_ops *ops) __attribute__((weak));
+void kva_cuda_products_table(struct kva_ops *ops);
 /* cuda_rows.c: norms, rope, silu, add, logits_stats */
-void kva_cuda_rows_table(struct kva_ops *ops) __attribute__((weak));
+void kva_cuda_rows_table(struct kva_ops *ops);
 /* cuda_attend.c */
-void kva_cuda_attend_table(struct kva_ops *ops) __attribute__((weak));
+void kva_cuda_attend_table(struct kva_ops *ops);
 /* cuda_scores.c: the scorers */
-void kva_cuda_scores_table(struct kva_ops *ops) __attribute__((weak));
-/* Which algorithms the library of large products chose so far, a line each: for the
- * header of a run. */
-const char *kva_cuda_products_text(const struct kva_ops *ops);
+void kva_cuda_scores_table(struct kva_ops *ops);
 /* What they hold in cu beyond its memory, for kva_ops_close. */
-void kva_cuda_products_close(struct kva_cuda *cu) __attribute__((weak));
+void kva_cuda_products_close(struct kva_cuda *cu);
 
 #ifdef __cplusplus
 }

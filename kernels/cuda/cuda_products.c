@@ -24,7 +24,7 @@ static void weight_free(struct kva_ops *ops, struct kva_weight *w)
 {
     if (!w)
         return;
-    kva_rt_free(kva_cuda_of(ops)->rt, w->memory);
+    kva_cuda_give(kva_cuda_of(ops), w->memory, w->bytes);
     free(w);
 }
 
@@ -130,7 +130,7 @@ static enum kva_status weight_new(struct kva_ops *ops, enum kva_type type,
     scales_at = rounded((size_t)out * n.values);
     super_at = scales_at + rounded((size_t)out * n.scales);
     w->bytes = super_at + (size_t)out * n.super;
-    w->memory = kva_rt_alloc(cu->rt, w->bytes, false);
+    w->memory = kva_cuda_take(cu, w->bytes, false);
     if (!w->memory) {
         rc = KVA_FAIL(err, KVA_ENOMEM,
                       "%zu bytes of device memory for a weight of %d x "
@@ -231,7 +231,7 @@ static void matmul(struct kva_ops *ops, const struct kva_weight *w, const float 
     kva_cuda_done(cu);
 }
 
-const char *kva_cuda_products_text(const struct kva_ops *ops)
+static const char *choices(const struct kva_ops *ops)
 {
     const struct kva_cuda *cu = kva_cuda_of(ops);
 
@@ -246,6 +246,7 @@ void kva_cuda_products_close(struct kva_cuda *cu)
 
 void kva_cuda_products_table(struct kva_ops *ops)
 {
+    ops->choices = choices;
     ops->weight_new = weight_new;
     ops->weight_free = weight_free;
     ops->weight_bytes = weight_bytes;

@@ -220,6 +220,14 @@ static size_t granule(struct kva_ops *ops)
     return kva_rt_granule(kva_cuda_of(ops)->rt);
 }
 
+static void mirror_free(struct store *s)
+{
+    kva_cuda_give(s->cu, s->block,
+                  (size_t)s->p.shape.layers * s->room * sizeof *s->block);
+    s->block = NULL;
+    s->room = 0;
+}
+
 static void destroy(struct kva_pages *p)
 {
     struct store *s = p ? store_of(p) : NULL;
@@ -233,10 +241,11 @@ static void destroy(struct kva_pages *p)
         kva_cuda_done(s->cu);
     }
     kva_rt_release(s->cu->rt, &s->rows);
+    s->cu->taken -= s->pos.committed;
     kva_rt_release(s->cu->rt, &s->pos);
     kva_rt_flag_free(s->cu->rt, (int *)(uintptr_t)s->bad);
-    kva_rt_free(s->cu->rt, s->block);
-    kva_rt_free(s->cu->rt, s->live);
+    mirror_free(s);
+    kva_cuda_give(s->cu, s->live, s->p.page_cap * sizeof *s->live);
     free(s->live_now);
     free(s->seen);
     free(s->head_now);
@@ -310,6 +319,7 @@ static enum kva_status commit(struct kva_pages *p, size_t from, size_t bytes,
     rc = kva_rt_commit(s->cu->rt, &s->rows, from, bytes, err);
     if (rc != KVA_OK && want > have)
         kva_rt_decommit(s->cu->rt, &s->pos, have, want - have);
+    s->cu->taken += s->pos.committed - have;
 out:
     kva_context(err, "KV store");
     return rc;
@@ -325,6 +335,7 @@ static void decommit(struct kva_pages *p, size_t from, size_t bytes)
     kva_rt_decommit(s->cu->rt, &s->rows, from, bytes);
     if (want < have)
         kva_rt_decommit(s->cu->rt, &s->pos, want, have - want);
+    s->cu->taken -= have - s->pos.committed;
 }
 
 /* ---- rows ---- */
@@ -498,10 +509,9 @@ static bool grow(struct store *s, size_t ints)
     if (staged == NULL)
         return false;
     s->staged = staged;
-    kva_rt_free(s->cu->rt, s->block);
-    s->room = 0;
+    mirror_free(s);
     memset(s->seen, 0, layers * sizeof *s->seen);
-    s->block = kva_rt_alloc(s->cu->rt, layers * room * sizeof *s->block, false);
+    s->block = kva_cuda_take(s->cu, layers * room * sizeof *s->block, false);
     if (s->block == NULL)
         return false;
     s->room = room;
@@ -536,7 +546,7 @@ static bool send_live(struct store *s, const struct kva_kv_view *v)
     pages = pages < s->p.page_cap ? pages : s->p.page_cap;
     if (s->live == NULL) {
         s->live_now = kva_calloc(s->p.page_cap, sizeof *s->live_now);
-        s->live = kva_rt_alloc(s->cu->rt, s->p.page_cap * sizeof *s->live, false);
+        s->live = kva_cuda_take(s->cu, s->p.page_cap * sizeof *s->live, false);
         if (s->live == NULL || s->live_now == NULL)
             return false;
         kva_rt_fill(s->cu->rt, s->live, 0, s->p.page_cap * sizeof *s->live);

@@ -87,6 +87,20 @@ static void a_run_is_registered_with_its_process_and_ends(void **state)
     FAILS(KVA_EDB, kva_db_end_run(f->db, f->run, "perfect", 0, &err));
 }
 
+static void details_of_an_environment_are_merged_and_its_digest_stays(void **state)
+{
+    struct fixture *f = *state;
+    struct kva_error err = {0};
+
+    OK(kva_db_note_env(f->db, f->run, "{\"products\":{\"m 8\":\"old\",\"m 9\":\"a\"}}",
+                       &err));
+    OK(kva_db_note_env(f->db, f->run, "{\"products\":{\"m 8\":\"b\"}}", &err));
+    assert_true(query(f->db, "SELECT detail_json->>'$.products.m 8'='b' AND "
+                             "detail_json->>'$.products.m 9'='a' FROM env") == 1);
+    assert_true(query(f->db, "SELECT count(*) FROM env") == 1);
+    FAILS(KVA_EDB, kva_db_note_env(f->db, f->run, "no object", &err));
+}
+
 static void a_run_whose_process_is_gone_becomes_killed(void **state)
 {
     struct fixture *f = *state;
@@ -218,6 +232,7 @@ int main(void)
         T(values_that_mean_none_become_null),
         T(another_text_for_the_same_sample_is_a_conflict),
         T(a_run_is_registered_with_its_process_and_ends),
+        T(details_of_an_environment_are_merged_and_its_digest_stays),
         T(a_run_whose_process_is_gone_becomes_killed),
         T(a_reused_process_id_does_not_keep_a_run_alive),
         T(runs_of_an_earlier_boot_are_killed_and_other_hosts_left_alone),

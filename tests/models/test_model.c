@@ -130,7 +130,8 @@ static void what_cannot_be_opened_is_said(void **state)
     e = (struct kva_error){0};
     assert_int_equal(kva_model_open("builtin:tiny-llama",
                                     &(struct kva_model_opts){.numerics = "bf16"}, &m, &e),
-                     KVA_EINVALID);
+                     KVA_EUNSUPPORTED);
+    assert_non_null(strstr(e.text, "bf16 products are those of a device"));
     e = (struct kva_error){0};
     assert_int_equal(kva_model_open("builtin:tiny-llama",
                                     &(struct kva_model_opts){.chat = "smollm3"}, &m, &e),

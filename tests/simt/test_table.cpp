@@ -131,7 +131,7 @@ TEST(products_of_every_type_and_phase_with_rows_in_another_order)
             t.ops->context = false;
             t.ops->weight_free(t.ops, d);
         }
-        CHECK(strlen(kva_cuda_products_text(t.ops)) > 0);
+        CHECK(strlen(t.ops->choices(t.ops)) > 0);
         CHECK_OK(kva_rt_status(kva_cuda_of(t.ops)->rt, err));
     }
 }
@@ -158,6 +158,15 @@ TEST(an_embedding_is_the_row_of_the_file_that_the_order_names)
                       0.5f * w.value[(size_t)(row_of[(size_t)ids[r]] * in + i)]);
         t.ops->weight_free(t.ops, d);
     }
+}
+
+TEST(the_table_says_what_it_holds)
+{
+    table t("bf16");
+
+    CHECK_INT(t.ops->most_dim, 256);
+    CHECK(t.ops->chunk > 256);
+    CHECK(strcmp(t.ops->numerics, "bf16") == 0);
 }
 
 TEST(weights_that_cannot_be_are_refused_and_leave_no_memory)
