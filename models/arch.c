@@ -138,6 +138,17 @@ enum kva_status kva_arch_check(const struct kva_arch *a, struct kva_error *err)
     return KVA_OK;
 }
 
+enum kva_status kva_arch_suits(const struct kva_arch *a, const struct kva_ops *ops,
+                               struct kva_error *err)
+{
+    if (ops->most_dim > 0 && (a->head_dim > ops->most_dim || a->v_dim > ops->most_dim))
+        return KVA_FAIL(err, KVA_EUNSUPPORTED,
+                        "%s: heads of %d and %d dimensions; backend %s has attention up "
+                        "to %d",
+                        a->name, a->head_dim, a->v_dim, ops->backend, ops->most_dim);
+    return KVA_OK;
+}
+
 enum kva_status kva_arch_int(const struct kva_gguf *g, const char *arch, const char *key,
                              bool required, int64_t min, int64_t max, int *out,
                              struct kva_error *err)

@@ -72,6 +72,9 @@ void kva_arch_release(struct kva_arch *a, struct kva_ops *ops);
 /* KVA_EUNSUPPORTED, naming it, when a layer needs something the engine does not execute;
  * shapes and numbers outside models.md 1.3 are KVA_EFORMAT. */
 enum kva_status kva_arch_check(const struct kva_arch *a, struct kva_error *err);
+/* Refuses what this backend cannot execute. */
+enum kva_status kva_arch_suits(const struct kva_arch *a, const struct kva_ops *ops,
+                               struct kva_error *err);
 /* Bytes the backend owns for the weights, plus norms and tables. */
 uint64_t kva_arch_bytes(const struct kva_arch *a, const struct kva_ops *ops);
 

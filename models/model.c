@@ -123,17 +123,6 @@ static void fill_file_facts(struct kva_model *m)
     }
 }
 
-static enum kva_status check_backend(const struct kva_model *m, struct kva_error *err)
-{
-    const int most = m->ops->most_dim, head = m->arch.head_dim, v = m->arch.v_dim;
-
-    if (most > 0 && (head > most || v > most))
-        return KVA_FAIL(err, KVA_EUNSUPPORTED,
-                        "heads of %d and %d: backend %s has attention up to %d", head, v,
-                        m->ops->backend, most);
-    return KVA_OK;
-}
-
 /* The part that files on disk and files in memory share; m->gguf is open. */
 static enum kva_status load_gguf(struct kva_model *m, const struct kva_model_opts *opts,
                                  struct kva_error *err)
@@ -149,7 +138,7 @@ static enum kva_status load_gguf(struct kva_model *m, const struct kva_model_opt
     if (opts && opts->check_tensors)
         KVA_TRY(kva_gguf_check_tensors(m->gguf, err));
     KVA_TRY(kva_arch_load(m->gguf, m->ops, &m->arch, err));
-    KVA_TRY(check_backend(m, err));
+    KVA_TRY(kva_arch_suits(&m->arch, m->ops, err));
     KVA_TRY(kva_tokenizer_from_gguf(m->gguf, &m->tok, err));
     if (kva_tokenizer_size(m->tok) != m->arch.vocab)
         return KVA_FAIL(err, KVA_EFORMAT,
@@ -198,7 +187,7 @@ enum kva_status kva_model_retrieval(double theta, const struct kva_model_opts *o
     KVA_GO(new_model("builtin:retrieval", opts, &m, err));
     KVA_GO(kva_retrieval_build(&m->computed, err));
     KVA_GO(kva_retrieval_arch(&m->computed, theta, m->ops, &m->arch, err));
-    KVA_GO(check_backend(m, err));
+    KVA_GO(kva_arch_suits(&m->arch, m->ops, err));
     KVA_GO(kva_tokenizer_word_new(&m->tok, err));
     KVA_GO(pick_chat(m, opts && opts->chat ? opts->chat : "none", NULL, 0, err));
     fill_shape(m);

@@ -40,6 +40,16 @@ for name in r t; do
   is ${name}_nats_agree "$(awk -v n="$n" -v a="$apart" 'BEGIN {print((n > 0 && a <= 1e-3) ? "yes" : n " " a)}')" yes
 done
 is the_backend_is_stored "$(sql r_cuda "SELECT DISTINCT backend FROM env")" cuda
+is what_was_chosen_is_stored "$(sql r_cuda "SELECT detail_json->>'$.products' FROM env")" '{"plain loops":""}'
+# alone, the driver's counter witnesses the account; a bf16 cell is another cell
+suite b '"methods":["keydiff"],"tasks":["ruler/niah_single_1@128"],"numerics":"bf16","budgets":[{"keep":0.5}],
+  "perf":1,"defaults":{"n":1,"max_new_tokens":2}'
+KVAUDIT=$EMULATED run_suite b b_cuda 0 --backend cuda
+is the_driver_is_the_witness "$(sql b_cuda "SELECT count(*) > 0, min(dev_delta_bytes) > 0, max(audit) FROM memory
+  WHERE exec = 'alone'")" '1|1|0'
+is numerics_are_stored "$(sql b_cuda "SELECT DISTINCT numerics FROM cell")" bf16
+KVAUDIT=$CPU run_suite b b_cpu 3
+has bf16_wants_a_device "$T/b_cpu.err" 'bf16 products are those of a device'
 hasnt no_mistake_of_the_emulator "$T/t_cuda.err" simt:
 check without_it_an_ordinary_error 3 "$CPU" run "$T/r.json" --db "$T/x.db" --backend cuda
 has says_how "$T/err" "make cuda"

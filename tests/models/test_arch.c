@@ -16,6 +16,24 @@ static void describe(struct kva_arch *a, struct kva_layer *l)
     l->n_rot = 16;
 }
 
+static void heads_wider_than_a_backend_has_attention_for_are_refused(void **state)
+{
+    const struct kva_ops narrow = {.backend = "cuda", .most_dim = 256}, any = {0};
+    struct kva_error e = {0};
+    struct kva_arch a;
+    struct kva_layer l;
+
+    (void)state;
+    describe(&a, &l);
+    a.head_dim = a.v_dim = 256;
+    OK(kva_arch_suits(&a, &narrow, err));
+    a.v_dim = 258;
+    OK(kva_arch_suits(&a, &any, err));
+    assert_int_equal(kva_arch_suits(&a, &narrow, &e), KVA_EUNSUPPORTED);
+    assert_non_null(
+        strstr(e.text, "256 and 258 dimensions; backend cuda has attention up to 256"));
+}
+
 static void seams_that_are_not_executed_are_refused_by_name(void **state)
 {
     static const float some[16];
@@ -100,6 +118,7 @@ static void numbers_of_a_file_are_ranged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(heads_wider_than_a_backend_has_attention_for_are_refused),
         cmocka_unit_test(seams_that_are_not_executed_are_refused_by_name),
         cmocka_unit_test(numbers_of_a_file_are_ranged),
     };
