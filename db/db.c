@@ -491,6 +491,8 @@ enum kva_status kva_db_open(const char *path, enum kva_db_mode mode, struct kva_
         rc = open_write(db, mode == KVA_DB_WRITE, err);
     else
         rc = open_read(db, mode == KVA_DB_READ_IMMUTABLE, err);
+    if (rc == KVA_OK && mode == KVA_DB_READ_COPY && !db->migrated)
+        rc = kva_db_migrate_copy(db, KVA_DB_SCHEMA, err);
     if (rc != KVA_OK) {
         kva_db_close(db);
         return rc;

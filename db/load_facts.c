@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Repetitions are few; arrays are made as long as the largest number. */
+#define MOST_REPS (1 << 20)
+
 static bool is_terminal(const char *status)
 {
     return strcmp(status, "ok") == 0 || strcmp(status, "truncated") == 0 ||
@@ -46,6 +49,7 @@ static enum kva_status meet(struct kva_loader *ld, struct outcome_row *old,
 enum kva_status kva_load_outcome(struct kva_loader *ld, sqlite3_stmt *st)
 {
     struct outcome_row r, *slot;
+    int64_t rep = sqlite3_column_int64(st, 3);
     int32_t key[3];
     bool is_new, replace = false;
     int pos;
@@ -61,10 +65,17 @@ enum kva_status kva_load_outcome(struct kva_loader *ld, sqlite3_stmt *st)
     r.o.run = kva_load_local(ld, L_RUN, sqlite3_column_int64(st, 14));
     if (r.o.run < 0)
         return KVA_FAIL(ld->err, KVA_EDB, "%s: an outcome without its run", ld->db->path);
-    r.o.rep = sqlite3_column_int(st, 3);
+    r.o.rep = (int)rep;
     r.o.status = kva_load_word(ld, st, 4);
     r.o.score = sqlite3_column_type(st, 5) == SQLITE_NULL ? (double)NAN
                                                           : sqlite3_column_double(st, 5);
+    /* the schema forbids it, but a reader's SQLite does not check */
+    if (rep < 0 || rep > MOST_REPS || r.o.score < 0 || r.o.score > 1)
+        return KVA_FAIL(ld->err, KVA_EDAMAGED,
+                        "%s: outcome %lld has rep %lld and score %g: examine the file "
+                        "with `kvaudit doctor --db`",
+                        ld->db->path, (long long)r.o.outcome_id, (long long)rep,
+                        r.o.score);
     r.o.gold_nll = r.o.span_e = r.o.span_payload = r.o.span_d = r.o.span_x = r.o.stage1 =
         NAN;
     r.o.wrong_needle = -1;

@@ -220,7 +220,9 @@ enum kva_status kva_doctor_db(const char *path, bool json, struct kva_error *err
     struct exam x = {0};
     enum kva_status rc;
 
-    KVA_TRY(kva_db_open(path, KVA_DB_READ, &x.db, err));
+    /* what is too broken to be copied is examined in place */
+    if (kva_db_open(path, KVA_DB_READ_COPY, &x.db, NULL) != KVA_OK)
+        KVA_TRY(kva_db_open(path, KVA_DB_READ, &x.db, err));
     x.h = kva_db_handle(x.db);
     kva_buf_init(&x.out, 0);
     if (json && !(x.list = json_array())) {

@@ -57,6 +57,13 @@ check json 0 "$KVAUDIT" doctor --db "$T/a.db" --json
 if have_jq json_reads; then is json_reads "$(jq -r '.schema, .ok' "$T/out" | tr '\n' ' ')" "kvaudit.doctor_db/1 true "; fi
 size=$(stat -c %s "$T/a.db")
 head -c $((size / 2)) "$T/a.db" >"$T/half.db"
+for bad_value in score=-7 score=9e999 rep=-5; do
+  cp "$T/a.db" "$T/value.db"
+  sqlite3 "$T/value.db" "PRAGMA ignore_check_constraints=ON; UPDATE outcome SET $bad_value WHERE outcome_id=(SELECT min(outcome_id) FROM outcome WHERE status='ok')"
+  check "doctor_sees_$bad_value" 4 "$KVAUDIT" doctor --db "$T/value.db"
+  has "says_so_of_$bad_value" "$T/out" "CHECK constraint failed in outcome"
+  check "no_report_of_$bad_value" 4 "$KVAUDIT" report --db "$T/value.db"
+done
 check truncated 4 "$KVAUDIT" doctor --db "$T/half.db"
 head -c 60 "$T/a.db" >"$T/stump.db"
 check stump 3 "$KVAUDIT" doctor --db "$T/stump.db"

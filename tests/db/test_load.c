@@ -344,6 +344,35 @@ static void other_metrics_and_other_samples_are_conflicts(void **state)
     assert_non_null(strstr(err.text, "sample 1"));
 }
 
+/* A reader's SQLite does not know the CHECK constraints of the file. */
+static void impossible_scores_and_repetitions_are_damage(void **state)
+{
+    static const char *const set[] = {"score=-7", "score=9e999", "rep=-5",
+                                      "rep=4294967296", "rep=2147483647"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof set / sizeof set[0]; i++) {
+        struct fixture f;
+        int64_t cell[3], sample[2], task;
+        struct kva_db_outcome o;
+        struct kva_error err;
+        struct kva_data d;
+        char sql[128];
+
+        fixture_open(&f);
+        three_cells(&f, cell, sample, &task);
+        o = outcome_of(cell[0], sample[0], f.run, 0.5);
+        assert_int_equal(put(f.db, &o), 1);
+        (void)snprintf(sql, sizeof sql,
+                       "PRAGMA ignore_check_constraints=ON; UPDATE outcome SET %s",
+                       set[i]);
+        (void)execute(f.db, sql);
+        FAILS(KVA_EDAMAGED, kva_data_load(&f.db, 1, &d, &err));
+        assert_non_null(strstr(err.text, "doctor --db"));
+        fixture_close(&f);
+    }
+}
+
 static void an_empty_file_loads_as_nothing(void **state)
 {
     char dir[64], path[128];
@@ -458,6 +487,7 @@ int main(void)
         T(alone_measurements_of_an_equal_outcome_are_taken_over),
         T(two_different_successes_are_a_conflict),
         T(other_metrics_and_other_samples_are_conflicts),
+        cmocka_unit_test(impossible_scores_and_repetitions_are_damage),
         cmocka_unit_test(an_empty_file_loads_as_nothing),
         T(running_out_of_memory_while_loading_leaks_nothing),
         cmocka_unit_test(a_hundred_thousand_outcomes_load_in_seconds),
