@@ -173,6 +173,8 @@ check hub_other_hash 3 "$KVAUDIT" fetch hf:org/repo/other.bin --sha256 "${sha:1}
 check hub_no_hash 3 "$KVAUDIT" fetch hf:org/repo/none.bin --allow-unpinned
 check hub_renamed 0 "$KVAUDIT" fetch hf:old/repo/m.bin --allow-unpinned
 check hub_no_such_revision 3 "$KVAUDIT" fetch hf:org/repo@nope/m.bin --allow-unpinned
+check hub_other_commit 3 "$KVAUDIT" fetch "hf:org/repo@$(printf 'f%.0s' $(seq 40))/m.bin" --allow-unpinned
+has hub_other_commit_said "$T/err" "the hub answers with commit ${commit:0:12}"
 check hub_gated_with_token 0 "$KVAUDIT" fetch hf:org/gated/m.bin --allow-unpinned
 HF_TOKEN=hf_otherSECRETtoken check hub_gated_with_another 3 "$KVAUDIT" fetch hf:org/gated@$commit/n.bin --allow-unpinned
 has hub_gated_names_the_page "$T/err" "$base/org/gated"

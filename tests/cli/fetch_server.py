@@ -122,7 +122,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if repo == "old/repo":
             self.start(307, 0, Location="/org/repo/resolve/%s/%s" % (rev, path))
             return
-        known = {"main": COMMIT, "refs%2Fpr%2F1": COMMIT, COMMIT: COMMIT, "moved": COMMIT}
+        known = {"main": COMMIT, "refs%2Fpr%2F1": COMMIT, COMMIT: COMMIT, "moved": COMMIT,
+                 "f" * 40: COMMIT}  # a hub that answers another commit than asked for
         if os.path.exists(DIR + "/moved"):
             known["moved"] = COMMIT2
         if rev not in known:
