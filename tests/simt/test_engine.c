@@ -524,12 +524,48 @@ static void a_page_beyond_the_cap_is_refused_on_the_device(void **state)
     kva_session_free(s);
 }
 
+/* A driver that gives nothing back: an evicted cell is not verified, unless its cap was
+ * its budget; a bit that is found counts. */
+static void without_ranges_nothing_is_claimed_of_evicted_cells(void **state)
+{
+    static const struct kva_exec_opts opts;
+    static char f32[] = "f32";
+    struct kva_unit un = {.kv = KVA_F16};
+    struct kva_unit_run u = {
+        .unit = &un, .opts = &opts, .model = model[CUDA], .info = info};
+    struct kva_session_opts o = {.kv = KVA_F16,
+                                 .page_cap = kva_page_cap(info, NULL, 64, 0)};
+    struct kva_cell cell = {.enforce = KVA_PHYSICAL, .kv = KVA_F16, .numerics = f32};
+
+    (void)state;
+    snprintf(now, sizeof now, "no ranges");
+    OK(kva_method_parse("streaming", &cell.schedule, &cell.method, err));
+    for (int ranges = 0; ranges < 2; ranges++)
+        for (int block = 0; block < 2; block++) {
+            struct kva_run_cell c = {.cell = &cell, .budget_total = 1000};
+            struct kva_db_memory m = {0};
+
+            cell.schedule.kind = block ? KVA_BLOCK : KVA_ONESHOT;
+            cell.schedule.block = 32;
+            kva_rt_host_ranges(ranges);
+            OK(kva_session_new(model[CUDA], &o, &c.session, err));
+            kva_rt_host_ranges(true);
+            kva_memory_fill(&u, &c, 0, 0, &m);
+            assert_int_equal(m.audit, ranges || block ? 0 : -1);
+            kva_audit_add(&m, 16);
+            assert_int_equal(m.audit, 16);
+            kva_session_free(c.session);
+        }
+    kva_method_release(&cell.method);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_method_in_every_schedule_does_what_the_cpu_does),
         cmocka_unit_test(masked_and_evicted_caches_agree_on_the_device),
         cmocka_unit_test(a_page_beyond_the_cap_is_refused_on_the_device),
+        cmocka_unit_test(without_ranges_nothing_is_claimed_of_evicted_cells),
     };
     int rc = cmocka_run_group_tests(tests, setup, teardown);
 
