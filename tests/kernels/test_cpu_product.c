@@ -294,7 +294,7 @@ static void the_table_says_what_it_is_and_refuses_what_it_lacks(void **state)
 
     (void)state;
     assert_int_equal(kva_ops_open("tpu", "f32", 1, &ops, &err), KVA_EINVALID);
-    assert_string_equal(err.text, "backend tpu: expected cpu");
+    assert_string_equal(err.text, "backend tpu: expected cpu or cuda");
     assert_int_equal(kva_ops_open("cpu", "f16", 1, &ops, NULL), KVA_EINVALID);
     assert_int_equal(kva_ops_open("cpu", "f32", 0, &ops, NULL), KVA_EINVALID);
     setenv("KVAUDIT_CPU", "mmx", 1);
