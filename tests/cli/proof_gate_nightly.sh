@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gate_nightly.sh - compare --gate: verdicts and exit codes, baselines, quarantine, machine-readable
+# proof_gate_nightly.sh - compare --gate: verdicts and exit codes, baselines, quarantine, machine-readable
 # output, hints and a whole git bisect on a throw-away repository.
 . tests/cli/common.inc
 . tests/cli/proof.inc

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# slurm.sh - `run --slurm` on a real Slurm of one node that lives for this test: a 4-task array, a task
+# proof_slurm.sh - `run --slurm` on a real Slurm of one node that lives for this test: a 4-task array, a task
 # that is told to stop and starts again, the merge behind them, and the report of one process. The
 # daemons listen on 127.0.0.1 alone (reports.md 9.3). Needs root: slurmd starts jobs as their user.
 . tests/cli/common.inc

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ci_workflow.sh - tests/ci/nightly.yml: its scripts are run for three nights on a small suite.
+# proof_ci_workflow.sh - tests/ci/nightly.yml: its scripts are run for three nights on a small suite.
 . tests/cli/common.inc
 command -v jq >/dev/null || { skip ci_workflow "no jq"; exit 0; }
 if ! python3 -c 'import yaml' 2>/dev/null; then skip ci_workflow "no python yaml"; exit 0; fi

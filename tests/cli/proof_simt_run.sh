@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# simt_run.sh - the program with the device backend, its kernels emulated: a run with --backend cuda
+# proof_simt_run.sh - the program with the device backend, its kernels emulated: a run with --backend cuda
 # stores the outcomes of the CPU's run: kept sets, tokens, hits; nats to 1e-3, for the caches are f16 and a last
 # bit decides how a key is rounded (tests/simt/test_engine.c holds f32 caches to 2e-5).
 . tests/cli/common.inc

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# page_browser.sh - the page of a stored run in a real browser (page_browser.py), once with ordinary names
+# proof_page_browser.sh - the page of a stored run in a real browser (page_browser.py), once with ordinary names
 # and once with names that are attacks.
 . tests/cli/common.inc
 . tests/cli/proof.inc
