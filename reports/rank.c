@@ -461,11 +461,18 @@ static int count_pairs(const struct kva_board *b)
     return n;
 }
 
-/* Single tasks take as long as everything else: only where somebody will see them. */
+/* Single tasks take as long as everything else: only where somebody will see them. A
+ * leaderboard counts them won and lost against dense, which needs no ranks. */
 static bool shown(const struct kva_report *r, const struct kva_board *b)
 {
     return !b->single || !r->opts.one_view || r->view == KVA_VIEW_TASKS ||
-           r->opts.by_task;
+           r->view == KVA_VIEW_LEADERBOARD || r->opts.by_task;
+}
+
+static bool ranked(const struct kva_report *r, const struct kva_board *b)
+{
+    return shown(r, b) && (!b->single || !r->opts.one_view || r->view == KVA_VIEW_TASKS ||
+                           r->opts.by_task);
 }
 
 enum kva_status kva_boards_compute(struct kva_report *r, const struct kva_data *d,
@@ -508,7 +515,7 @@ enum kva_status kva_boards_compute(struct kva_report *r, const struct kva_data *
         for (int k = 0; k < b->n_method && b->dense >= 0; k++)
             w.job[w.n++] = (struct job){.b = b, .x = k, .y = -1};
         from[i] = w.n;
-        for (int x = 0; x < b->n_method; x++)
+        for (int x = 0; x < b->n_method && ranked(r, b); x++)
             for (int y = x + 1; y < b->n_method; y++)
                 if (may_rank(b, &b->arm[x]) && may_rank(b, &b->arm[y]) &&
                     same_budget(&b->arm[x], &b->arm[y]))

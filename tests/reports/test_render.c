@@ -308,6 +308,30 @@ static void a_report_of_one_view_shows_the_same_and_makes_no_page(void **state)
     free(w);
 }
 
+static void a_terminal_counts_tasks_lost_as_the_page_does(void **state)
+{
+    struct kva_report_opts o = {
+        .view = "leaderboard", .replicates = 500, .one_view = true};
+    struct world *w = world_new(2, 20);
+    struct kva_report *one;
+    struct kva_error err = {0};
+    char *s;
+
+    (void)state;
+    for (int t = 0; t < 2; t++) {
+        add_cell(w, t, "bad+uniform", 0.5, "physical", N20);
+        add_cell(w, t, "dense", 1, "dense", A20);
+        add_cell(w, t, "good+uniform", 0.5, "physical", A20);
+    }
+    assert_int_equal(kva_report_build(&w->d, &o, &one, &err), KVA_OK);
+    s = rendered(one, kva_report_json);
+    assert_non_null(strstr(s, "\"0/0/2\""));
+    assert_non_null(strstr(s, "\"0/2/0\""));
+    free(s);
+    kva_report_free(one);
+    free(w);
+}
+
 /* ---- the page ---- */
 
 static void the_page_is_well_formed_with_unique_ids_and_local_links(void **state)
@@ -569,6 +593,7 @@ int main(void)
         cmocka_unit_test(text_keeps_rare_columns_for_those_who_ask),
         cmocka_unit_test(the_label_of_the_suites_is_in_every_format),
         cmocka_unit_test(a_report_of_one_view_shows_the_same_and_makes_no_page),
+        cmocka_unit_test(a_terminal_counts_tasks_lost_as_the_page_does),
         cmocka_unit_test(figure_colours_have_a_contrast_of_3_in_both_themes),
         cmocka_unit_test(the_same_data_give_the_same_bytes_and_no_path_or_host),
         cmocka_unit_test(source_date_epoch_replaces_the_time),
