@@ -105,7 +105,7 @@ static struct kva_db_merged merge(struct kva_db *db, const char *path)
     return m;
 }
 
-/* ---- a stub study: 2 tasks x 12 samples x 3 cells, one file per shard ---- */
+/* ---- a made-up study: 2 tasks x 12 samples x 3 cells, one file per shard ---- */
 
 enum { SAMPLES = 12, CELLS = 3 };
 
