@@ -634,13 +634,7 @@ static enum kva_status judge_scores(const struct judge *j, const struct group *g
 static void why_nothing(const struct judge *j, const struct group *g,
                         enum kva_arm_kind kind, char out[160])
 {
-    enum kva_enforce e;
-
     snprintf(out, 160, "no outcome is stored");
-    if (!kva_enforce_find(kva_arm_enforce(kind), &e)) {
-        snprintf(out, 160, "enforcement '%s' is not built yet", kva_arm_enforce(kind));
-        return;
-    }
     if (arm_of(j, g->cell[0], kind) < 0)
         snprintf(out, 160, "the method cannot be held so");
     for (int i = 0; i < g->n; i++) {
