@@ -237,7 +237,13 @@ TEST(decoding_by_replays_gives_the_bits_of_plain_decoding)
     std::vector<double> plain = decode(false, &none), again = decode(true, &some);
 
     CHECK_INT(none, 0);
-    CHECK(some >= 9); /* of 12 steps; a new page may change the shape of one */
+    /* of 12 steps: a new page may change the shape of one, and filling it with NaN, of
+     * those of both sessions' pages */
+#ifdef KVA_POISON
+    CHECK(some >= 8);
+#else
+    CHECK(some >= 9);
+#endif
     CHECK(plain.size() == again.size());
     CHECK(memcmp(plain.data(), again.data(), plain.size() * sizeof plain[0]) == 0);
 }
