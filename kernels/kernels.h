@@ -121,7 +121,45 @@ struct kva_attend_rows {
  * only. SHARED: by the host too, after `sync`. On the CPU both are ordinary memory. */
 enum kva_mem { KVA_MEM_DEVICE, KVA_MEM_SHARED };
 
+#define KVA_MARKS 16 /* of a table (mark, between) */
+
 struct kva_page_ops; /* pages.h: the memory behind a store */
+
+/* Attention of query heads made scores of KV heads, as window methods do it: of the first
+ * n[h] entries of KV head h
+ *   x_a[j] = m[a_off[a] + j],  s[off[h] + j] = mean over the group's a of pool(x_a)[j]
+ * or, with `before`, the pool of that mean. pool: over `kernel` neighbours (odd; 1:
+ * none), their sum / kernel with zeros beyond the ends, or `max`, the largest there is.
+ * Sums in double, ascending. Entries from n[h] on get 0. */
+struct kva_pool_heads {
+    const float *m; /* of a window: query head a has n_h numbers from a_off[a] on */
+    const size_t *a_off;
+    int heads, kv_heads;
+    const size_t *off; /* [kv_heads + 1] */
+    const size_t *n;   /* [kv_heads] */
+    int kernel;
+    bool max, before;
+};
+
+/* Entries that compete, in ragged lists: cell c (a KV head) has scores s[off[c] ..
+ * off[c + 1]) at ascending positions. Its first lead[c] and last tail[c] stay ahead of
+ * everything; of the others the larger score goes first (-0 as +0, a NaN as -inf), then
+ * the larger position. Integers are host memory. */
+struct kva_contest {
+    const float *s;
+    const int32_t *pos;
+    const size_t *off; /* [cells + 1] */
+    int cells;
+    const int *lead, *tail;
+};
+
+/* What a backend other than the host runs on. */
+struct kva_device {
+    char name[128];
+    int major, minor;    /* compute capability */
+    int driver, runtime; /* 13000: 13.0 */
+    uint64_t total_bytes;
+};
 
 struct kva_ops {
     const char *backend;  /* "cpu", "cuda" */
@@ -132,6 +170,7 @@ struct kva_ops {
     int most_dim; /* of a head's keys and values; 0: any */
     void *impl;   /* the backend's own state */
     bool host; /* all memory is the host's: pointers may be followed, nothing is late */
+    const struct kva_device *device; /* NULL: the host */
     const struct kva_page_ops *pages;
     /* Set by who feeds rows: true while a context is read. Which product a backend uses
      * may depend on it, never on the number of rows (ruling R7). */
@@ -164,6 +203,11 @@ struct kva_ops {
     /* NULL, or what the backend chose by itself so far where it had a choice, a line each
      * ("m 4096 k 4096 bf16: algorithm 66 ..."): for the record of a run. Grows. */
     const char *(*choices)(const struct kva_ops *);
+    /* Times: `mark` notes when the work asked for so far is done, under a number below
+     * KVA_MARKS; `between` gives the nanoseconds from one mark to a later one and waits
+     * for it. On the CPU nothing is late and the host's clock tells. */
+    void (*mark)(struct kva_ops *, int mark);
+    int64_t (*between)(struct kva_ops *, int from, int to);
     /* The pointer under which the functions below best read n floats that will neither
      * change nor move until the table closes (norm weights). On the CPU x itself. */
     const float *(*constant)(struct kva_ops *, const float *x, size_t n);
@@ -247,6 +291,21 @@ struct kva_ops {
     void (*project_norm)(struct kva_ops *, const struct kva_weight *o, int heads,
                          const struct kva_rows *v, int norm, const size_t *a_off,
                          float *s);
+
+    void (*pool_heads)(struct kva_ops *, const struct kva_pool_heads *, float *s);
+
+    /* ---- selection. NULL: the caller's own (methods/rank.c), which gives the same. */
+
+    /* Of cell c the b[c] that stay, lead + tail <= b <= n, as ascending indices into its
+     * list: rank[to[c]] and on. */
+    void (*choose)(struct kva_ops *, const struct kva_contest *, const int *b,
+                   const size_t *to, int32_t *rank);
+    /* One ranking over all cells: lead, tail and the reserve[c] best others of each stay
+     * ahead, then the best until `total` stay; of equal score and position the lower
+     * cell's. b[c]: how many of each. Those ahead are fewer than `total`, and that is at
+     * most all there are. */
+    void (*share)(struct kva_ops *, const struct kva_contest *, const int *reserve,
+                  uint64_t total, int *b);
 
     void (*close)(struct kva_ops *); /* by kva_ops_close */
 };

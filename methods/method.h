@@ -34,6 +34,10 @@ enum kva_needs {
     KVA_NEEDS_QUERIES = 1u << 2,  /* view->q: the last `window` queries, post-RoPE */
     KVA_NEEDS_RAW_KEYS = 1u << 3, /* view->k_raw: keys rotated back, after QK-norm */
     KVA_NEEDS_LEND = 1u << 4,     /* view->lend: projections and rotations of the model */
+    /* The rows of k, v and k_raw are read by the method itself. Without it they lie in
+     * the backend's memory: only functions of view->ops and view->lend may follow them.
+     */
+    KVA_NEEDS_HOST = 1u << 5,
 };
 
 /* Sums over the prompt that cannot be had afterwards. A scorer names at most one; equal
