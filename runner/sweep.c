@@ -604,8 +604,10 @@ int kva_sweep(struct kva_plan *plan, struct kva_db *db, const struct kva_sweep_o
     rc = w.sample_id == NULL ? KVA_FAIL(&err, KVA_ENOMEM, "%d units", plan->n_units)
                              : KVA_OK;
     if (rc == KVA_OK)
-        rc = kva_progress_new(o->progress, plan->n_todo + plan->n_perf_todo, plan,
-                              o->jobs, &w.progress, &err);
+        rc = kva_progress_new(o->progress == NULL && kva_common.quiet ? "none"
+                                                                      : o->progress,
+                              plan->n_todo + plan->n_perf_todo, plan, o->jobs,
+                              &w.progress, &err);
     if (rc == KVA_OK)
         rc = kva_sweep_start(db, plan, o, &w.run_id, &err);
     if (rc != KVA_OK) {

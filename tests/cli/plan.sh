@@ -32,6 +32,15 @@ check dry_run_history 0 "$KVAUDIT" run "$T/s.json" --db "$T/h.db" -n --set 'task
 hasnt dry_run_knows_the_time "$T/out" "estimated time: unknown"
 has dry_run_measured_pairs "$T/out" "measured on 12 pairs of ruler/niah_single_2@320"
 has dry_run_assumed_pairs "$T/out" "with n = 60 no difference can be shown at 10 % discordant samples (power 0.8)"
+# -q is "errors only"; what is asked for by name is shown all the same
+niah='tasks=["ruler/niah_single_1@320"]'
+check quiet_run 0 "$KVAUDIT" run "$T/s.json" --db "$T/q.db" --limit 1 -q --set "$niah"
+empty quiet_run_says_nothing "$T/err"
+empty quiet_run_has_no_data "$T/out"
+check quiet_with_events 0 "$KVAUDIT" run "$T/s.json" --db "$T/q.db" --limit 2 -q --set "$niah" --progress json
+has events_are_asked_for "$T/err" '{"event":"end"'
+check quiet_tells_failures 5 "$KVAUDIT" run "$T/s.json" --db "$T/q.db" --limit 1 -q
+has quiet_failure_is_named "$T/err" "ruler/vt does not fit in 256"
 check no_suite 2 "$KVAUDIT" run
 check missing_suite 3 "$KVAUDIT" run "$T/none.json" -n
 check missing_model 3 "$KVAUDIT" run configs/smoke.json -n
