@@ -41,6 +41,22 @@ check missing_input 3 "$KVAUDIT" merge "$T/none.db" "$T/p0.db" "$T/nope.db"
 [ -e "$T/none.db" ] && no nothing_is_made || ok nothing_is_made
 sqlite3 "$T/foreign.db" "CREATE TABLE songs(x)"
 check foreign_input 3 "$KVAUDIT" merge "$T/c.db" "$T/foreign.db"
+echo "this is no database, only a file of some bytes that stands where one is wanted" >"$T/junk.db"
+head -c 20000 "$T/p0.db" >"$T/cut.db"
+unreadable() { # NAME CODE
+  for how in wal delete; do
+    check "unreadable_$1_$how" "$2" "$KVAUDIT" merge "$T/new.db" "$T/$1.db" --journal $how
+    is "$1_${how}_leaves_nothing" "$(ls "$T"/new.db* 2>/dev/null)" ""
+  done
+}
+unreadable junk 3
+unreadable foreign 3
+unreadable cut 4
+check junk_after_a_good_one 3 "$KVAUDIT" merge "$T/new.db" "$T/p0.db" "$T/junk.db"
+count the_good_one_stays new 8 "SELECT count(*) FROM outcome"
+: >"$T/touched.db"
+check junk_into_a_file_of_the_user 3 "$KVAUDIT" merge "$T/touched.db" "$T/junk.db"
+[ -e "$T/touched.db" ] && ok file_of_the_user_stays || no "file_of_the_user_stays it is gone"
 check one_argument 2 "$KVAUDIT" merge "$T/c.db"
 check unknown_rule 2 "$KVAUDIT" merge "$T/c.db" "$T/p0.db" --on-conflict first
 # what two machines made of it goes on: nothing is left to do
