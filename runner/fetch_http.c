@@ -18,7 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TRIES = 6, REDIRECTS = 5 };
+/* WORDS: bytes taken of a body that is not the file (an error page, a redirect's): there
+ * are servers that never end it. */
+enum { TRIES = 6, REDIRECTS = 5, WORDS = 1 << 16 };
 
 enum verdict { GO_ON, DONE, AGAIN, OVER, FAILED };
 /* AGAIN: after a pause, resuming. OVER: at once, from the first byte. */
@@ -35,6 +37,7 @@ struct xfer {
     struct kva_sha256 hash;
     char etag[128], modified[64]; /* what the part belongs to */
     bool begun, over, tls;        /* tls: the address is https */
+    bool endless;                 /* enough was read of a body that is not the file */
     enum kva_status rc;
     struct kva_error *err;
     struct kva_fetch_progress progress;
@@ -344,10 +347,11 @@ static int on_progress(void *ctx, curl_off_t total, curl_off_t now, curl_off_t u
 {
     struct xfer *x = ctx;
 
-    (void)total, (void)now, (void)up_total, (void)up;
+    (void)total, (void)up_total, (void)up;
     if (x->begun)
         kva_fetch_progress_at(&x->progress, x->have, x->total);
-    return kva_interrupted != 0;
+    x->endless = !x->begun && now > WORDS;
+    return x->endless || kva_interrupted != 0;
 }
 
 /* ---- one try
@@ -490,7 +494,7 @@ static enum verdict judge(struct xfer *x, CURLcode code)
                              x->j->name, (long long)x->have));
     if (x->over)
         return OVER;
-    if (code != CURLE_OK) {
+    if (code != CURLE_OK && !x->endless) {
         if (!x->why[0])
             snprintf(x->why, sizeof x->why, "%s", curl_easy_strerror(code));
         if (may_pass(code))
@@ -519,7 +523,7 @@ static enum verdict try_get(struct xfer *x)
     CURLcode code;
 
     kva_http_head_init(&x->head);
-    x->begun = x->over = false;
+    x->begun = x->over = x->endless = false;
     x->why[0] = '\0';
     if (x->have > 0 && !kva_http_strong(x->etag) && (x->rc = start_over(x)) != KVA_OK)
         return FAILED;

@@ -66,6 +66,13 @@ has slow_is_broken_off "$T/t_slow.err" "trying again"
 is slow_resumes "$(asked 'GET /slow/.* range=bytes=')" 1
 has loop_ends "$T/t_loop.err" "edirect"
 is loop_is_followed_five_times "$(asked 'GET /loop/')" 6
+for m in 404 503; do
+  KVAUDIT_CACHE=$T/c/endless check "endless_${m}_ends" 3 timeout 20 "$KVAUDIT" fetch "$base/endless$m/x" \
+    --sha256 "$sha" --max-wait 0
+  has "endless_${m}_is_told" "$T/err" "HTTP $m"
+done
+KVAUDIT_CACHE=$T/c/endless check endless_redirect_is_followed 0 timeout 20 "$KVAUDIT" fetch \
+  "$base/endless302/x" --sha256 "$sha" --max-wait 0
 has http_elsewhere_is_refused "$T/t_outside.err" "--allow-http"
 has scheme_relative_too "$T/t_outside2.err" "--allow-http"
 has a_local_file_is_no_answer "$T/t_file.err" "redirected to file:///etc/passwd: "

@@ -248,6 +248,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif mode == "garbage":
             self.connection.sendall(b"\0\1\2 this is no HTTP\r\n\r\n")
             self.hang_up()
+        elif mode.startswith("endless"):  # a status whose words never end
+            self.start(int(mode[7:]), None, Location="/ok/endless")
+            while True:
+                self.wfile.write(b"these words are not the file " * 1000)
         elif mode.isdigit():
             self.words(int(mode))
         else:
