@@ -297,7 +297,7 @@ struct kva_ops {
     /* ---- selection. NULL: the caller's own (methods/rank.c), which gives the same. */
 
     /* Of cell c the b[c] that stay, lead + tail <= b <= n, as ascending indices into its
-     * list: rank[to[c]] and on. */
+     * list: rank[to[c]] and on. 0: nobody asks for the cell, none of it is read. */
     void (*choose)(struct kva_ops *, const struct kva_contest *, const int *b,
                    const size_t *to, int32_t *rank);
     /* One ranking over all cells: lead, tail and the reserve[c] best others of each stay

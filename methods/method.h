@@ -233,6 +233,7 @@ struct kva_table {
 /* Scores of a whole model for one scorer: kvhead c = layer*kv_heads + head has n_c
  * entries at off[c]. Shared by every allocator and budget that may. */
 struct kva_scores {
+    struct kva_ops *ops; /* that ranks them; NULL: the host */
     int layers, kv_heads;
     size_t *off;  /* [C + 1] */
     float *s;     /* higher stays; what is not finite has become -inf and is counted */

@@ -15,7 +15,7 @@ const char *const kva_norm_names[] = {"none", "cell_sum", "z", NULL};
 
 uint64_t kva_rank_key(float score, int32_t pos)
 {
-    float x = score + 0.0f; /* -0 becomes +0 */
+    float x = isnan(score) ? -INFINITY : score + 0.0f; /* -0 becomes +0 */
     uint32_t bits;
 
     memcpy(&bits, &x, sizeof bits);
@@ -84,10 +84,6 @@ static void normalise(const float *s, int n, enum kva_norm norm, float *out)
     double sum = 0, square = 0, mean, scale;
     int count = 0;
 
-    if (norm == KVA_NORM_NONE) {
-        memcpy(out, s, (size_t)n * sizeof *s);
-        return;
-    }
     for (int j = 0; j < n; j++) {
         if (isfinite(s[j])) {
             sum += (double)s[j];
@@ -108,21 +104,78 @@ static void normalise(const float *s, int n, enum kva_norm norm, float *out)
     }
 }
 
-/* Working memory of one flat ranking: keys of the entries that compete, by kvhead. */
+/* ---- the best of each cell ---- */
+
+static int length(const struct kva_contest *in, int c)
+{
+    return (int)(in->off[c + 1] - in->off[c]);
+}
+
+/* Keys of the entries of cell c that are neither of its lead nor of its tail. */
+static int keys_of(const struct kva_contest *in, int c, uint64_t *key)
+{
+    size_t first = in->off[c] + (size_t)in->lead[c];
+    int rest = length(in, c) - in->lead[c] - in->tail[c];
+
+    for (int j = 0; j < rest; j++)
+        key[j] = kva_rank_key(in->s[first + (size_t)j], in->pos[first + (size_t)j]);
+    return rest;
+}
+
+static void choose_cell(const struct kva_contest *in, int c, int b, uint64_t *key,
+                        uint64_t *copy, int32_t *rank)
+{
+    int n = length(in, c), lead = in->lead[c], tail = in->tail[c];
+    int rest = keys_of(in, c, key), m = b - lead - tail, out = 0;
+    uint64_t least = 0;
+
+    if (m > 0 && m < rest) {
+        memcpy(copy, key, (size_t)rest * sizeof *key);
+        least = kva_rank_cut(copy, (size_t)rest, (size_t)m).key;
+    }
+    for (int j = 0; j < n; j++)
+        if (j < lead || j >= n - tail || (m > 0 && key[j - lead] >= least))
+            rank[out++] = j;
+}
+
+enum kva_status kva_rank_choose(struct kva_ops *ops, const struct kva_contest *in,
+                                const int *b, const size_t *to, int32_t *rank,
+                                struct kva_error *err)
+{
+    size_t most = 0;
+    uint64_t *key;
+
+    if (ops != NULL && ops->choose != NULL) {
+        ops->choose(ops, in, b, to, rank);
+        return ops->sync(ops, err);
+    }
+    for (int c = 0; c < in->cells; c++)
+        most = in->off[c + 1] - in->off[c] > most ? in->off[c + 1] - in->off[c] : most;
+    key = kva_calloc(2 * most, sizeof *key);
+    if (key == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "ranking of %zu entries", most);
+    for (int c = 0; c < in->cells; c++)
+        if (b[c] > 0)
+            choose_cell(in, c, b[c], key, key + most, rank + to[c]);
+    free(key);
+    return KVA_OK;
+}
+
+/* ---- one ranking over all ---- */
+
+/* Keys of the entries that compete, by cell. */
 struct pool {
     uint64_t *key, *copy;
-    float *norm;
     size_t *off;
 };
 
-static enum kva_status pool_new(struct pool *p, size_t n, int heads,
+static enum kva_status pool_new(struct pool *p, size_t n, int cells,
                                 struct kva_error *err)
 {
     p->key = kva_calloc(n, sizeof *p->key);
     p->copy = kva_calloc(n, sizeof *p->copy);
-    p->norm = kva_calloc(n, sizeof *p->norm);
-    p->off = kva_calloc((size_t)heads + 1, sizeof *p->off);
-    if (p->key == NULL || p->copy == NULL || p->norm == NULL || p->off == NULL)
+    p->off = kva_calloc((size_t)cells + 1, sizeof *p->off);
+    if (p->key == NULL || p->copy == NULL || p->off == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "ranking of %zu entries", n);
     return KVA_OK;
 }
@@ -131,27 +184,17 @@ static void pool_release(struct pool *p)
 {
     free(p->key);
     free(p->copy);
-    free(p->norm);
     free(p->off);
 }
 
-/* Puts the keys of kvhead c's ordinary entries behind those of the kvheads before it,
- * leaving out the `reserve` best; returns how many stay ahead of the competition. */
-static int enter(struct pool *p, const struct kva_scores *sc, int c, int i,
-                 int32_t newest, int reserve, enum kva_norm norm)
+/* Puts the keys of cell c's ordinary entries behind those of the cells before it, leaving
+ * out the `reserve` best; returns how many stay ahead of the competition. */
+static int enter(struct pool *p, const struct kva_contest *in, int c, int reserve)
 {
-    const float *s = sc->s + sc->off[c];
-    const int32_t *pos = sc->pos + sc->off[c];
-    int n = (int)(sc->off[c + 1] - sc->off[c]), lead, tail, rest;
-    uint64_t *key = p->key + p->off[i], first = UINT64_MAX;
+    uint64_t *key = p->key + p->off[c], first = UINT64_MAX;
+    int rest = keys_of(in, c, key);
     size_t m = 0;
 
-    kva_rank_protected(sc, c, newest, &lead, &tail);
-    rest = n - lead - tail;
-    reserve = reserve < 0 ? 0 : reserve > rest ? rest : reserve;
-    normalise(s + lead, rest, norm, p->norm);
-    for (int j = 0; j < rest; j++)
-        key[j] = kva_rank_key(p->norm[j], pos[lead + j]);
     if (reserve > 0) {
         memcpy(p->copy, key, (size_t)rest * sizeof *key);
         first = kva_rank_cut(p->copy, (size_t)rest, (size_t)reserve).key;
@@ -160,52 +203,124 @@ static int enter(struct pool *p, const struct kva_scores *sc, int c, int i,
         if (reserve == 0 || key[j] < first)
             key[m++] = key[j];
     }
-    p->off[i + 1] = p->off[i] + m;
-    return lead + tail + reserve;
+    p->off[c + 1] = p->off[c] + m;
+    return in->lead[c] + in->tail[c] + reserve;
+}
+
+enum kva_status kva_rank_share(struct kva_ops *ops, const struct kva_contest *in,
+                               const int *reserve, uint64_t total, int *b,
+                               struct kva_error *err)
+{
+    struct pool p = {0};
+    struct kva_cut cut;
+    enum kva_status rc;
+
+    if (ops != NULL && ops->share != NULL) {
+        ops->share(ops, in, reserve, total, b);
+        return ops->sync(ops, err);
+    }
+    KVA_GO(pool_new(&p, in->off[in->cells] - in->off[0], in->cells, err));
+    for (int c = 0; c < in->cells; c++) {
+        b[c] = enter(&p, in, c, reserve[c]);
+        total -= (uint64_t)b[c];
+    }
+    memcpy(p.copy, p.key, p.off[in->cells] * sizeof *p.key);
+    cut = kva_rank_cut(p.copy, p.off[in->cells], (size_t)total);
+    for (int c = 0; c < in->cells; c++) {
+        for (size_t j = p.off[c]; j < p.off[c + 1]; j++) {
+            bool level = p.key[j] == cut.key && cut.equal > 0;
+
+            cut.equal -= level;
+            b[c] += p.key[j] > cut.key || level;
+        }
+    }
+out:
+    pool_release(&p);
+    return rc;
+}
+
+/* The kvheads c0 .. c1-1 as cells of a contest. */
+struct flat {
+    struct kva_contest in;
+    size_t *off;
+    int *lead, *tail, *reserve; /* one array */
+    float *norm;
+};
+
+static enum kva_status flat_new(struct flat *f, const struct kva_scores *sc, int c0,
+                                int c1, enum kva_norm norm, struct kva_error *err)
+{
+    size_t cells = (size_t)(c1 - c0), first = sc->off[c0], n = sc->off[c1] - first;
+
+    f->off = kva_calloc(cells + 1, sizeof *f->off);
+    f->lead = kva_calloc(3 * cells, sizeof *f->lead);
+    f->norm = norm != KVA_NORM_NONE ? kva_calloc(n, sizeof *f->norm) : NULL;
+    if (f->off == NULL || f->lead == NULL || (norm != KVA_NORM_NONE && f->norm == NULL))
+        return KVA_FAIL(err, KVA_ENOMEM, "ranking of %zu entries", n);
+    f->tail = f->lead + cells;
+    f->reserve = f->tail + cells;
+    for (size_t i = 0; i <= cells; i++)
+        f->off[i] = sc->off[(size_t)c0 + i] - first;
+    f->in = (struct kva_contest){.s = f->norm != NULL ? f->norm : sc->s + first,
+                                 .pos = sc->pos + first,
+                                 .off = f->off,
+                                 .cells = (int)cells,
+                                 .lead = f->lead,
+                                 .tail = f->tail};
+    return KVA_OK;
+}
+
+static void flat_release(struct flat *f)
+{
+    free(f->off);
+    free(f->lead);
+    free(f->norm);
+}
+
+/* Rule 3.4, per head: what each of them would have without a ranking. */
+static enum kva_status even(const struct flat *f, uint64_t total, int *b,
+                            struct kva_error *err)
+{
+    int *n = kva_calloc((size_t)f->in.cells, sizeof *n);
+
+    if (n == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "ranking of %d KV heads", f->in.cells);
+    for (int i = 0; i < f->in.cells; i++)
+        n[i] = length(&f->in, i);
+    kva_budget_uniform(total, n, f->in.cells, b);
+    free(n);
+    return KVA_OK;
 }
 
 enum kva_status kva_rank_flat(const struct kva_scores *sc, int c0, int c1, uint64_t total,
                               const int *reserve, enum kva_norm norm, int *b,
                               struct kva_error *err)
 {
-    int heads = c1 - c0;
     int32_t newest = kva_rank_newest(sc);
-    struct pool p = {0};
-    uint64_t ahead = 0;
+    struct flat f = {0};
+    uint64_t ahead = 0, all = sc->off[c1] - sc->off[c0];
     enum kva_status rc;
 
-    KVA_GO(pool_new(&p, sc->off[c1] - sc->off[c0], heads, err));
-    for (int i = 0; i < heads; i++) {
-        b[i] = enter(&p, sc, c0 + i, i, newest, reserve[i], norm);
+    KVA_GO(flat_new(&f, sc, c0, c1, norm, err));
+    for (int i = 0; i < c1 - c0; i++) {
+        size_t first;
+        int rest;
+
+        kva_rank_protected(sc, c0 + i, newest, &f.lead[i], &f.tail[i]);
+        first = f.off[i] + (size_t)f.lead[i];
+        rest = length(&f.in, i) - f.lead[i] - f.tail[i];
+        f.reserve[i] = reserve[i] < 0 ? 0 : reserve[i] > rest ? rest : reserve[i];
+        if (f.norm != NULL)
+            normalise(sc->s + sc->off[c0] + first, rest, norm, f.norm + first);
+        b[i] = f.lead[i] + f.tail[i] + f.reserve[i];
         ahead += (uint64_t)b[i];
     }
-    if (ahead > total) { /* rule 3.4, per head */
-        int *n = kva_calloc((size_t)heads, sizeof *n);
-
-        if (n == NULL) {
-            rc = KVA_FAIL(err, KVA_ENOMEM, "ranking of %d KV heads", heads);
-            goto out;
-        }
-        for (int i = 0; i < heads; i++)
-            n[i] = (int)(sc->off[c0 + i + 1] - sc->off[c0 + i]);
-        kva_budget_uniform(total, n, heads, b);
-        free(n);
-    } else if (ahead < total && p.off[heads] > 0) {
-        size_t m = total - ahead > p.off[heads] ? p.off[heads] : (size_t)(total - ahead);
-        struct kva_cut cut;
-
-        memcpy(p.copy, p.key, p.off[heads] * sizeof *p.key);
-        cut = kva_rank_cut(p.copy, p.off[heads], m);
-        for (int i = 0; i < heads; i++) {
-            for (size_t j = p.off[i]; j < p.off[i + 1]; j++) {
-                bool level = p.key[j] == cut.key && cut.equal > 0;
-
-                cut.equal -= level;
-                b[i] += p.key[j] > cut.key || level;
-            }
-        }
-    }
+    if (ahead > total)
+        KVA_GO(even(&f, total, b, err));
+    else if (ahead < total && ahead < all)
+        KVA_GO(
+            kva_rank_share(sc->ops, &f.in, f.reserve, total < all ? total : all, b, err));
 out:
-    pool_release(&p);
+    flat_release(&f);
     return rc;
 }

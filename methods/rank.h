@@ -6,8 +6,8 @@
 
 #include "methods/method.h"
 
-/* Larger stays: the score as an unsigned number of the same order (-0 as +0) above the
- * position. Unique within a KV head, because positions are. */
+/* Larger stays: the score as an unsigned number of the same order (-0 as +0, a NaN as
+ * -inf) above the position. Unique within a KV head, because positions are. */
 uint64_t kva_rank_key(float score, int32_t pos);
 
 /* The m best of n keys, 1 <= m <= n: everything above `key`, and `equal` of those that
@@ -18,6 +18,15 @@ struct kva_cut {
 };
 /* Radix selection, linear in n; `keys` is reordered. */
 struct kva_cut kva_rank_cut(uint64_t *keys, size_t n, size_t m);
+
+/* `choose` and `share` of the table (kernels.h): the backend's own where ops has one,
+ * else here, which gives the same. ops NULL: here. */
+enum kva_status kva_rank_choose(struct kva_ops *ops, const struct kva_contest *in,
+                                const int *b, const size_t *to, int32_t *rank,
+                                struct kva_error *err);
+enum kva_status kva_rank_share(struct kva_ops *ops, const struct kva_contest *in,
+                               const int *reserve, uint64_t total, int *b,
+                               struct kva_error *err);
 
 /* The newest position any KV head holds: at a decision this is the last token seen. */
 int32_t kva_rank_newest(const struct kva_scores *sc);

@@ -40,6 +40,7 @@ static enum kva_status scores_new(const struct kva_decide_in *in, struct kva_sco
     const struct kva_kvshape *shape = kva_kvstore_shape(store);
     size_t c = (size_t)shape->layers * (size_t)shape->kv_heads;
 
+    sc->ops = in->ops->host ? NULL : in->ops;
     sc->layers = shape->layers;
     sc->kv_heads = shape->kv_heads;
     sc->seen = in->seen;
@@ -340,42 +341,6 @@ void kva_decision_release(struct kva_decision *d)
     *d = (struct kva_decision){0};
 }
 
-/* Ranks of kvhead c that stay, ascending, to rank[b]. `key` and `copy` are scratch of n.
- * Returns whether more entries are protected than may stay. */
-static bool pick(const struct kva_scores *sc, int c, int32_t newest, int b, uint64_t *key,
-                 uint64_t *copy, int32_t *rank)
-{
-    const float *s = sc->s + sc->off[c];
-    const int32_t *pos = sc->pos + sc->off[c];
-    int n = (int)(sc->off[c + 1] - sc->off[c]), lead, tail, rest, m, out = 0;
-    uint64_t least = UINT64_MAX;
-
-    kva_rank_protected(sc, c, newest, &lead, &tail);
-    if (b < n && lead + tail > b) { /* rule 3.4: oldest sinks, then the newest */
-        lead = lead > b ? b : lead;
-        for (int j = 0; j < n; j++) {
-            if (j < lead || j >= n - (b - lead))
-                rank[out++] = j;
-        }
-        return true;
-    }
-    rest = n - lead - tail;
-    m = b - lead - tail;
-    if (m > 0 && m < rest) {
-        for (int j = 0; j < rest; j++)
-            key[j] = kva_rank_key(s[lead + j], pos[lead + j]);
-        memcpy(copy, key, (size_t)rest * sizeof *key);
-        least = kva_rank_cut(copy, (size_t)rest, (size_t)m).key;
-    }
-    for (int j = 0; j < n; j++) {
-        bool sure = j < lead || j >= n - tail || m >= rest;
-
-        if (sure || (m > 0 && key[j - lead] >= least))
-            rank[out++] = j;
-    }
-    return false;
-}
-
 static enum kva_status keep_new(const struct kva_scores *sc, const int *b,
                                 struct kva_keep *keep, struct kva_error *err)
 {
@@ -432,9 +397,10 @@ struct picking {
     const struct kva_scores *sc;
     const int *b;
     int32_t newest;
-    uint64_t *key; /* [2][most] */
-    size_t most;
     struct kva_decision *out;
+    /* KV heads that scores alone decide: chosen all at once, behind the others */
+    int *ask, *lead, *tail; /* [cells], one array */
+    bool asks;
 };
 
 static void pick_of(const struct picking *p, int c, struct kva_pick *in)
@@ -469,6 +435,22 @@ static enum kva_status check_ranks(const struct kva_method *m, const int32_t *ra
     return KVA_OK;
 }
 
+/* Ranks that stay where no score has a say, ascending. Returns whether more entries are
+ * protected than may stay. */
+static bool take_sure(const struct kva_pick *in, int32_t *rank)
+{
+    bool over = in->b < in->n && in->lead + in->tail > in->b;
+    int lead = over && in->lead > in->b ? in->b : in->lead, out = 0;
+    int tail =
+        over ? in->b - lead : in->tail; /* rule 3.4: oldest sinks, then the newest */
+
+    for (int j = 0; j < in->n; j++) {
+        if (in->b == in->n || j < lead || j >= in->n - tail)
+            rank[out++] = j;
+    }
+    return over;
+}
+
 static enum kva_status pick_head(struct picking *p, int c, struct kva_error *err)
 {
     struct kva_decision *out = p->out;
@@ -478,14 +460,20 @@ static enum kva_status pick_head(struct picking *p, int c, struct kva_error *err
 
     pick_of(p, c, &in);
     in.first = &first;
-    if (p->m->wrapper != NULL && p->m->wrapper->pick != NULL && open_choice(&in)) {
+    if (!open_choice(&in)) {
+        out->protect_overflow |= take_sure(&in, rank);
+        return KVA_OK;
+    }
+    if (p->m->wrapper != NULL && p->m->wrapper->pick != NULL) {
         KVA_TRY(p->m->wrapper->pick(&p->m->wrapper_params, &in, rank, err));
         out->staged += !isnan(first);
         out->heavy += first > 0.5;
         return check_ranks(p->m, rank, in.b, in.n, c, p->sc->kv_heads, err);
     }
-    if (pick(p->sc, c, p->newest, p->b[c], p->key, p->key + p->most, rank))
-        out->protect_overflow = true;
+    p->ask[c] = in.b;
+    p->lead[c] = in.lead;
+    p->tail[c] = in.tail;
+    p->asks = true;
     return KVA_OK;
 }
 
@@ -513,6 +501,29 @@ static enum kva_status pick_layer(struct picking *p, int layer, struct kva_error
     for (int i = 0; i < h; i++)
         KVA_TRY(check_ranks(p->m, rank[i], in[i].b, in[i].n, layer * h + i, h, err));
     return KVA_OK;
+}
+
+static enum kva_status pick_all(struct picking *p, struct kva_error *err)
+{
+    const struct kva_scores *sc = p->sc;
+    size_t cells = (size_t)sc->layers * (size_t)sc->kv_heads;
+    struct kva_contest in = {
+        .s = sc->s, .pos = sc->pos, .off = sc->off, .cells = (int)cells};
+    enum kva_status rc = KVA_OK;
+
+    p->ask = kva_calloc(3 * cells, sizeof *p->ask);
+    if (p->ask == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "ranking in %zu KV heads", cells);
+    in.lead = p->lead = p->ask + cells;
+    in.tail = p->tail = p->lead + cells;
+    for (int l = 0; l < sc->layers; l++)
+        KVA_GO(pick_layer(p, l, err));
+    if (p->asks)
+        rc = kva_rank_choose(sc->ops, &in, p->ask, p->out->keep.off, p->out->keep.rank,
+                             err);
+out:
+    free(p->ask);
+    return rc;
 }
 
 /* What really stays where the wrapper's published form misses the budget. */
@@ -594,10 +605,8 @@ enum kva_status kva_method_select(const struct kva_method *m,
     n = work;
     base = n + c;
     p.b = out->budget;
-    for (int i = 0; i < c; i++) {
+    for (int i = 0; i < c; i++)
         n[i] = (int)(sc.off[i + 1] - sc.off[i]);
-        p.most = (size_t)n[i] > p.most ? (size_t)n[i] : p.most;
-    }
     if (total >= held) {
         total = held;
         out->nothing_to_do = true;
@@ -615,17 +624,10 @@ enum kva_status kva_method_select(const struct kva_method *m,
         KVA_GO(resize(&p, out->budget, &total, err));
     }
     KVA_GO(keep_new(&sc, out->budget, &out->keep, err));
-    p.key = kva_calloc(2 * p.most, sizeof *p.key);
-    if (p.key == NULL) {
-        rc = KVA_FAIL(err, KVA_ENOMEM, "ranking of %zu entries", p.most);
-        goto out;
-    }
-    for (int l = 0; l < sc.layers; l++)
-        KVA_GO(pick_layer(&p, l, err));
+    KVA_GO(pick_all(&p, err));
     out->total = total;
 out:
     free(work);
-    free(p.key);
     free(own);
     if (rc != KVA_OK)
         kva_decision_release(out);
