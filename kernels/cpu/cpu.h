@@ -138,6 +138,7 @@ struct kva_cpu {
     struct kva_ops ops;
     const struct kva_cpu_kernels *k;
     struct kva_cpu_pool pool;
+    uint64_t mark_ns[KVA_MARKS];
 };
 
 /* Fill the table: kernels/cpu/memory.c, f32.c, attend.c, ref.c */

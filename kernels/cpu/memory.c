@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* memory.c - the memory functions of the table where all memory is the host's. */
+/* memory.c - the functions of the table for memory and time where all memory is the host's
+ * and nothing is late. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/pages.h"
 
@@ -50,6 +51,20 @@ static enum kva_status cpu_sync(struct kva_ops *ops, struct kva_error *err)
     return KVA_OK;
 }
 
+static void cpu_mark(struct kva_ops *ops, int mark)
+{
+    struct kva_cpu *cpu = ops->impl;
+
+    cpu->mark_ns[mark] = kva_now_ns();
+}
+
+static int64_t cpu_between(struct kva_ops *ops, int from, int to)
+{
+    const struct kva_cpu *cpu = ops->impl;
+
+    return (int64_t)(cpu->mark_ns[to] - cpu->mark_ns[from]);
+}
+
 static const float *cpu_constant(struct kva_ops *ops, const float *x, size_t n)
 {
     (void)ops;
@@ -67,5 +82,7 @@ void kva_cpu_memory_table(struct kva_ops *ops)
     ops->rows_get = cpu_rows_get;
     ops->rows_put = cpu_rows_put;
     ops->sync = cpu_sync;
+    ops->mark = cpu_mark;
+    ops->between = cpu_between;
     ops->constant = cpu_constant;
 }

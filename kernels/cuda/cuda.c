@@ -5,6 +5,7 @@
 #include "kernels/cuda/attend.h"
 #include "kernels/cuda/mem.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -312,6 +313,7 @@ static enum kva_status cuda_sync(struct kva_ops *ops, struct kva_error *err)
     struct kva_cuda *cu = kva_cuda_of(ops);
     struct kva_error late = {0};
 
+    kva_cuda_moves_flush(cu);
     if (kva_rt_sync(cu->rt, &late) != KVA_OK)
         kva_cuda_fail(cu, &late);
     if (!cu->failed)
@@ -344,6 +346,22 @@ static uint64_t cuda_memory_used(struct kva_ops *ops, uint64_t *own)
     return total - unused;
 }
 
+/* What is held goes out first, so a mark is never part of a graph. */
+static void cuda_mark(struct kva_ops *ops, int mark)
+{
+    struct kva_cuda *cu = kva_cuda_of(ops);
+
+    kva_cuda_moves_flush(cu);
+    kva_rt_event_mark(cu->rt, cu->mark[mark]);
+}
+
+static int64_t cuda_between(struct kva_ops *ops, int from, int to)
+{
+    struct kva_cuda *cu = kva_cuda_of(ops);
+
+    return kva_rt_event_between(cu->rt, cu->mark[from], cu->mark[to]);
+}
+
 static void cuda_gather(struct kva_ops *ops, bool on)
 {
     kva_rt_gather(kva_cuda_of(ops)->rt, on);
@@ -362,6 +380,8 @@ void kva_cuda_memory_table(struct kva_ops *ops)
     ops->rows_get = cuda_rows_get;
     ops->rows_put = cuda_rows_put;
     ops->sync = cuda_sync;
+    ops->mark = cuda_mark;
+    ops->between = cuda_between;
     ops->constant = cuda_constant;
     ops->memory_used = cuda_memory_used;
 }
@@ -378,9 +398,32 @@ static void cuda_close(struct kva_ops *ops)
     blocks_free(cu);
     for (size_t i = 0; i < cu->n_spans; i++)
         kva_cuda_give(cu, cu->span[i].base, cu->span[i].bytes);
+    for (int i = 0; i < KVA_MARKS; i++)
+        if (cu->mark[i] != NULL)
+            kva_rt_event_free(cu->rt, cu->mark[i]);
     kva_rt_close(cu->rt);
     free(cu->span);
     free(cu);
+}
+
+static enum kva_status marks_new(struct kva_cuda *cu, struct kva_error *err)
+{
+    for (int i = 0; i < KVA_MARKS; i++) {
+        cu->mark[i] = kva_rt_event_new(cu->rt);
+        if (cu->mark[i] == NULL)
+            return KVA_FAIL(err, KVA_ENOMEM, "events of the device");
+    }
+    return KVA_OK;
+}
+
+static void describe(struct kva_device *d, const struct kva_rt_info *info)
+{
+    snprintf(d->name, sizeof d->name, "%s", info->name);
+    d->major = info->major;
+    d->minor = info->minor;
+    d->driver = info->driver;
+    d->runtime = info->runtime;
+    d->total_bytes = info->total_bytes;
 }
 
 enum kva_status kva_cuda_open(const char *numerics, struct kva_ops **ops,
@@ -398,14 +441,17 @@ enum kva_status kva_cuda_open(const char *numerics, struct kva_ops **ops,
     if (cu == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "backend cuda");
     KVA_GO(kva_rt_open(&cu->rt, err));
+    cu->ops.impl = cu;
+    KVA_GO(marks_new(cu, err));
+    describe(&cu->device, kva_rt_info(cu->rt));
     cu->stream = kva_rt_stream(cu->rt);
     cu->ops.backend = "cuda";
     cu->ops.numerics = bf16 ? "bf16" : "f32";
-    cu->ops.isa = kva_rt_info(cu->rt)->name;
+    cu->ops.isa = cu->device.name;
+    cu->ops.device = &cu->device;
     cu->ops.threads = 1;
     cu->ops.chunk = CONTEXT_ROWS;
     cu->ops.most_dim = KVA_ATTEND_DIM;
-    cu->ops.impl = cu;
     cu->ops.close = cuda_close;
     kva_cuda_memory_table(&cu->ops);
     kva_cuda_products_table(&cu->ops);
@@ -413,8 +459,11 @@ enum kva_status kva_cuda_open(const char *numerics, struct kva_ops **ops,
     kva_cuda_attend_table(&cu->ops);
     kva_cuda_scores_table(&cu->ops);
     *ops = &cu->ops;
-    cu = NULL;
+    return KVA_OK;
 out:
-    free(cu);
+    if (cu->rt != NULL)
+        cuda_close(&cu->ops);
+    else
+        free(cu);
     return rc;
 }

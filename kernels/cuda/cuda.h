@@ -59,6 +59,8 @@ struct kva_cuda {
     int n_out;
     struct kva_cuda_moves *moves;
     struct kva_lt *lt;
+    struct kva_rt_event *mark[KVA_MARKS];
+    struct kva_device device;
     size_t scratch_peak_bytes;
     size_t
         taken; /* bytes of `take` and of mirrored positions, in the driver's granules */
@@ -95,6 +97,8 @@ struct kva_dev_view kva_cuda_view(struct kva_cuda *cu, const struct kva_kv_view 
 
 extern const struct kva_page_ops kva_cuda_pages; /* store.c */
 void kva_cuda_moves_free(struct kva_cuda *cu);
+/* Rows that were to be moved so far are on their way. */
+void kva_cuda_moves_flush(struct kva_cuda *cu);
 
 /* Each fills its part of the table. */
 void kva_cuda_memory_table(struct kva_ops *ops); /* cuda.c */

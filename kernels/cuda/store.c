@@ -108,6 +108,12 @@ static void flush(struct kva_cuda *cu)
     q->n = 0;
 }
 
+void kva_cuda_moves_flush(struct kva_cuda *cu)
+{
+    flush(cu);
+    kva_cuda_done(cu);
+}
+
 /* Room for one head more and `ints` of lists. */
 static bool room_for(struct kva_cuda_moves *q, size_t ints)
 {
@@ -235,10 +241,9 @@ static void destroy(struct kva_pages *p)
     if (s == NULL)
         return;
     if (s->cu->moves && (s->cu->moves->to == s || s->cu->moves->from == s)) {
-        flush(s->cu);
+        kva_cuda_moves_flush(s->cu);
         s->cu->moves->to = NULL;
         s->cu->moves->from = NULL;
-        kva_cuda_done(s->cu);
     }
     kva_rt_release(s->cu->rt, &s->rows);
     s->cu->taken -= s->pos.committed;
@@ -330,8 +335,7 @@ static void decommit(struct kva_pages *p, size_t from, size_t bytes)
     struct store *s = store_of(p);
     size_t have = s->pos.committed, want = pos_bytes(s, from);
 
-    flush(s->cu);
-    kva_cuda_done(s->cu);
+    kva_cuda_moves_flush(s->cu);
     kva_rt_decommit(s->cu->rt, &s->rows, from, bytes);
     if (want < have)
         kva_rt_decommit(s->cu->rt, &s->pos, want, have - want);
@@ -351,8 +355,7 @@ static bool sound(const struct kva_pages *p)
 {
     const struct store *s = store_of(p);
 
-    flush(s->cu);
-    kva_cuda_done(s->cu);
+    kva_cuda_moves_flush(s->cu);
     (void)kva_rt_sync(s->cu->rt, NULL);
     return *s->bad == 0;
 }

@@ -4,6 +4,8 @@
  * count. */
 #include "tests/kernels/cpu_help.h"
 
+#include <time.h>
+
 static double ulps(float got, long double want)
 {
     float w = (float)want;
@@ -738,6 +740,24 @@ static void the_rows_of_a_window_average_to_its_mean(void **state)
     window_free(&w);
 }
 
+static void marks_tell_the_time_between_them(void **state)
+{
+    const struct timespec nap = {0, 2000000};
+    struct kva_ops *ops = open_ops("ref", NULL, 1);
+
+    (void)state;
+    ops->mark(ops, 0);
+    nanosleep(&nap, NULL);
+    ops->mark(ops, KVA_MARKS - 1);
+    ops->mark(ops, 1);
+    assert_true(ops->between(ops, 0, KVA_MARKS - 1) >= 2000000);
+    assert_true(ops->between(ops, KVA_MARKS - 1, 1) >= 0);
+    assert_int_equal(ops->between(ops, 0, 1), ops->between(ops, 0, KVA_MARKS - 1) +
+                                                  ops->between(ops, KVA_MARKS - 1, 1));
+    assert_null(ops->device);
+    kva_ops_close(ops);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -755,6 +775,7 @@ int main(void)
         cmocka_unit_test(the_rows_of_a_window_average_to_its_mean),
         cmocka_unit_test(the_largest_weight_of_a_window_is_found),
         cmocka_unit_test(moments_are_the_same_bits_however_rows_are_cut),
+        cmocka_unit_test(marks_tell_the_time_between_them),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -219,6 +219,7 @@ enum kva_status kva_rt_open(struct kva_rt **rt, struct kva_error *err)
         return KVA_FAIL(err, KVA_ENOMEM, "emulated device");
     memcpy(r->info.name, "emulator", sizeof "emulator");
     r->info.major = 8;
+    r->info.driver = r->info.runtime = 13000;
     r->info.processors = 4;
     r->info.total_bytes = device_bytes;
     r->info.l2_bytes = (size_t)1 << 20;

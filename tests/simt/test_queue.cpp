@@ -161,6 +161,31 @@ TEST(waiting_and_freeing_send_out_what_is_held)
     CHECK(same_bits(a.result(), b.result()));
 }
 
+TEST(a_mark_stands_behind_what_is_held)
+{
+    table opened;
+    kva_ops *ops = opened.ops;
+    arrays a(ops);
+
+    for (int k = 1; k <= 3; k++) { /* plain, built, replayed */
+        kva_rt_gather(kva_cuda_of(ops)->rt, true);
+        ops->mark(ops, 0);
+        work(a, 1, 8);
+        CHECK_INT(counts(ops)->flushes, 2 * k - 2);
+        ops->mark(ops, KVA_MARKS - 1); /* goes out between two graphs, in none */
+        CHECK_INT(counts(ops)->flushes, 2 * k - 1);
+        work(a, 2, 8);
+        kva_rt_gather(kva_cuda_of(ops)->rt, false);
+        ops->mark(ops, 1);
+        CHECK(ops->between(ops, 0, KVA_MARKS - 1) > 0);
+        CHECK(ops->between(ops, KVA_MARKS - 1, 1) > 0);
+        /* a device tells half microseconds */
+        CHECK(std::abs(ops->between(ops, 0, 1) - ops->between(ops, 0, KVA_MARKS - 1) -
+                       ops->between(ops, KVA_MARKS - 1, 1)) < 10000);
+    }
+    CHECK(counts(ops)->replayed > 0);
+}
+
 TEST(only_so_many_graphs_are_kept)
 {
     table opened;

@@ -415,6 +415,16 @@ TEST(what_the_driver_counts_is_the_pages_and_what_the_table_holds_beside_them)
     /* the driver of a device rounds up, this one does not */
     CHECK(used - used0 <= bytes.committed_bytes + (own - own0));
     CHECK(used - used0 + ((size_t)2 << 20) >= bytes.committed_bytes + (own - own0));
+    /* moved rows belong to the part that asked for them */
+    int32_t rank[] = {1, 2, 3, 1, 2};
+    size_t off[] = {0, 1, 3, 4, 5};
+    kva_keep keep = {2, 2, rank, off};
+    CHECK_OK(kva_kvstore_append(t.s[0], 1, x.data(), 128, x.data(), 128, pos.data(), 4,
+                                err));
+    CHECK_OK(kva_kvstore_keep(t.s[0], &keep, err));
+    const uint64_t switches = kva_simt_switches();
+    b.ops->mark(b.ops, 0);
+    CHECK(kva_simt_switches() > switches);
     kva_kvstore_free(t.s[0]);
     t.s[0] = NULL;
     b.ops->release(b.ops, p, KVA_MEM_DEVICE);

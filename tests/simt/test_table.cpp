@@ -267,4 +267,19 @@ TEST(statistics_leave_rows_without_a_target_as_they_were)
                       (z.begin() + r * 50));
 }
 
+TEST(the_device_is_described)
+{
+    table t("f32");
+    const struct kva_rt_info *info = kva_rt_info(kva_cuda_of(t.ops)->rt);
+    const kva_device *d = t.ops->device;
+
+    CHECK(d != nullptr && !t.ops->host);
+    CHECK(strcmp(d->name, info->name) == 0 && d->name[0] != '\0');
+    CHECK_INT(d->major, info->major);
+    CHECK_INT(d->minor, info->minor);
+    CHECK_INT(d->driver, info->driver);
+    CHECK_INT(d->runtime, info->runtime);
+    CHECK(d->total_bytes == info->total_bytes && d->total_bytes > 0);
+}
+
 PARITY_MAIN
