@@ -56,7 +56,8 @@ static int by_ns(const void *a, const void *b)
 
 struct alone {
     struct kva_run_cell rc;
-    uint64_t t0, prefill_ns, score_ns, evict_ns;
+    uint64_t t0;
+    struct kva_parts parts;
     int n_cut;
     uint64_t before_alloc;
     int64_t witness0; /* bytes, before the cell; -1: nobody counts */
@@ -98,36 +99,30 @@ static enum kva_status prefill_alone(struct kva_unit_run *u, struct alone *a,
     struct kva_prefill_out out = {0};
     struct kva_decision d = {0};
     struct kva_kv_bytes b;
-    uint64_t t;
     enum kva_status rc = KVA_OK;
 
     if (kva_prefills_own(cell)) {
         KVA_GO(kva_prefill_own(u, s, in, &out, want, err));
-        a->prefill_ns = kva_now_ns() - a->t0 - out.score_ns - out.evict_ns;
         goto out;
     }
     if (in->n > 0)
         KVA_GO(kva_unit_feed(u, s, in->ids, in->n, want, err));
-    a->prefill_ns = kva_now_ns() - a->t0;
     if (cell->method.scorer == NULL)
         goto out;
     kva_kvstore_bytes(kva_session_store(s), &b);
     a->before_alloc = b.alloc_bytes;
     own.held = b.entries_kept;
-    t = kva_now_ns();
+    kva_parts_enter(u->parts, KVA_PART_SCORE);
     KVA_GO(kva_unit_replay(u, s, &collect, in->ids, in->n, &own.scratch, err));
     KVA_GO(kva_decide_own(s, &own, &d, err));
-    out.score_ns = kva_now_ns() - t;
+    kva_parts_enter(u->parts, KVA_PART_EVICT);
     out.scratch = own.scratch;
     out.noted = own.noted;
-    t = kva_now_ns();
     if (!d.nothing_to_do)
         KVA_GO(kva_session_keep(s, &d.keep, err));
     KVA_GO(kva_kvstore_trim(kva_session_store(s), err));
-    out.evict_ns = kva_now_ns() - t;
 out:
-    a->score_ns = out.score_ns;
-    a->evict_ns = out.evict_ns;
+    kva_parts_enter(u->parts, KVA_PART_NONE);
     a->rc.scratch_bytes = out.scratch;
     a->rc.noted = out.noted;
     if (!kva_keeps_state(cell))
@@ -142,11 +137,11 @@ out:
 
 static enum kva_status rotate_alone(struct alone *a, struct kva_error *err)
 {
-    uint64_t t = kva_now_ns();
-
-    if (kva_method_rotates(&a->rc.cell->method))
-        KVA_TRY(kva_session_rerotate(a->rc.session, err));
-    a->evict_ns += kva_now_ns() - t;
+    if (!kva_method_rotates(&a->rc.cell->method))
+        return KVA_OK;
+    kva_parts_enter(&a->parts, KVA_PART_EVICT);
+    KVA_TRY(kva_session_rerotate(a->rc.session, err));
+    kva_parts_enter(&a->parts, KVA_PART_NONE);
     return KVA_OK;
 }
 
@@ -185,19 +180,20 @@ static void witness(struct alone *a, struct kva_db_memory *m)
 
 static void timing_fill(struct alone *a, struct kva_db_timing *t)
 {
+    const uint64_t *ns = a->parts.ns;
     uint64_t sum = 0;
     int n = a->rc.n_steps;
 
     *t = (struct kva_db_timing){.exec = KVA_EXEC_ALONE,
-                                .prefill_ns = (int64_t)a->prefill_ns,
-                                .score_ns = (int64_t)a->score_ns,
-                                .evict_ns = (int64_t)a->evict_ns,
-                                .question_ns = (int64_t)a->rc.question_ns,
+                                .prefill_ns = (int64_t)ns[KVA_PART_PREFILL],
+                                .score_ns = (int64_t)ns[KVA_PART_SCORE],
+                                .evict_ns = (int64_t)ns[KVA_PART_EVICT],
+                                .question_ns = (int64_t)ns[KVA_PART_QUESTION],
                                 .ttft_ns = (int64_t)(a->rc.first_ns - a->t0),
                                 .decode_ns = -1,
                                 .decode_p50_ns = -1,
                                 .decode_p99_ns = -1,
-                                .clock = "monotonic"};
+                                .clock = kva_parts_clock(kva_model_ops(a->u->model))};
     if (n == 0)
         return;
     for (int i = 0; i < n; i++)
@@ -275,7 +271,10 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
                       window, &want);
     reset_peak();
     a.witness0 = counted(u, &a.others0);
+    KVA_GO(kva_model_ops(u->model)->sync(kva_model_ops(u->model), err));
     a.t0 = kva_now_ns();
+    kva_parts_begin(&a.parts, kva_model_ops(u->model), KVA_PART_PREFILL);
+    u->parts = &a.parts;
     KVA_GO(kva_session_new(u->model, &o, &a.rc.session, err));
     KVA_GO(kva_cell_layout(u, cell, a.rc.session, err));
     KVA_GO(prefill_alone(u, &a, &in, err));
@@ -284,6 +283,7 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
     kva_memory_fill(u, &a.rc, n, a.before_alloc, &r->memory);
     r->memory.exec = KVA_EXEC_ALONE;
     witness(&a, &r->memory);
+    a.rc.parts = &a.parts;
     KVA_GO(kva_wave_run(u->model, cells, 1, u->chunk, u->opts->stop, ended, NULL, u->rows,
                         err));
     r->flags = kva_noted_flags(&a.rc.noted);
@@ -294,9 +294,11 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
     r->memory.host_peak_bytes = rss_bytes("VmHWM:");
     kva_memory_end(u, &a.rc, &r->memory);
     r->has_memory = r->has_timing = true;
+    kva_parts_end(&a.parts);
     timing_fill(&a, &r->timing);
     KVA_GO(kva_unit_score(u, job->question, &a.rc, r, err));
 out:
+    u->parts = NULL;
     kva_session_free(a.rc.session);
     free(a.rc.gen);
     free(a.rc.step_ns);

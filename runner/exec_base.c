@@ -68,7 +68,6 @@ enum kva_status kva_base_open(struct kva_unit_state *st, struct kva_error *err)
     struct kva_session *s = NULL;
     struct kva_session_opts o;
     enum kva_status rc;
-    uint64_t t0 = kva_now_ns();
 
     if (b->session != NULL)
         return KVA_OK;
@@ -77,7 +76,6 @@ enum kva_status kva_base_open(struct kva_unit_state *st, struct kva_error *err)
     KVA_GO(kva_unit_feed(u, s, u->prompt.context.id, n, NULL, err));
     b->session = s; /* only a whole prefill may be shared */
     b->n = n;
-    b->prefill_ns = kva_now_ns() - t0;
     base_measure(b);
     return KVA_OK;
 out:
@@ -233,18 +231,21 @@ static enum kva_status scores_of(const struct kva_unit_run *u, struct kva_base *
                                  const struct kva_decide_in *in, struct kva_scored **out,
                                  struct kva_error *err)
 {
-    uint64_t t0 = kva_now_ns(), replay = 0;
+    struct kva_parts parts;
+    uint64_t replay = 0;
     enum kva_status rc;
 
     *out = find(&b->scored, m->scorer_spec, in);
     if (*out != NULL)
         return all_finite(*out, err);
+    kva_parts_begin(&parts, kva_model_ops(u->model), KVA_PART_SCORE);
     KVA_TRY(replay_base(u, b, m, &replay, err));
     KVA_TRY(add(&b->scored, m->scorer_spec, in, out, err));
     rc = kva_method_score(m, in, &(*out)->scores, &(*out)->scratch, err);
     if (replay > (*out)->scratch)
         (*out)->scratch = replay;
-    (*out)->ns = kva_now_ns() - t0;
+    kva_parts_end(&parts);
+    (*out)->ns = parts.ns[KVA_PART_SCORE];
     if (rc != KVA_OK)
         drop_last(&b->scored);
     return rc == KVA_OK ? all_finite(*out, err) : rc;
@@ -263,8 +264,8 @@ static enum kva_status wrapped_of(struct kva_base *b, const struct kva_method *m
                                   const struct kva_scored *base, struct kva_scored **out,
                                   struct kva_error *err)
 {
+    struct kva_parts parts;
     size_t held = 0;
-    uint64_t t0 = kva_now_ns();
     enum kva_status rc;
 
     *out = NULL;
@@ -273,13 +274,15 @@ static enum kva_status wrapped_of(struct kva_base *b, const struct kva_method *m
     *out = find(&b->wrapped, m->wrapped_spec, in);
     if (*out != NULL)
         return all_finite(*out, err);
+    kva_parts_begin(&parts, in->ops, KVA_PART_SCORE);
     for (int i = 0; i < b->wrapped.n; i++)
         held += bytes_of(&b->wrapped.at[i]->scores);
     if (held > WRAPPED_BYTES)
         forget(&b->wrapped);
     KVA_TRY(add(&b->wrapped, m->wrapped_spec, in, out, err));
     rc = kva_method_wrap(m, in, &base->scores, &(*out)->scores, &(*out)->scratch, err);
-    (*out)->ns = kva_now_ns() - t0;
+    kva_parts_end(&parts);
+    (*out)->ns = parts.ns[KVA_PART_SCORE];
     if (rc != KVA_OK)
         drop_last(&b->wrapped);
     return rc == KVA_OK ? all_finite(*out, err) : rc;
@@ -293,8 +296,8 @@ static enum kva_status observed_of(struct kva_base *b, const struct kva_method *
 {
     size_t n = (size_t)base->scores.layers * (size_t)m->allocator->n_stat;
     struct kva_arena arena;
+    struct kva_parts parts;
     double *stat = NULL;
-    uint64_t t0 = kva_now_ns();
     enum kva_status rc = KVA_OK;
 
     *out = NULL;
@@ -303,6 +306,7 @@ static enum kva_status observed_of(struct kva_base *b, const struct kva_method *
     *out = find(&b->observed, m->allocator_spec, in);
     if (*out != NULL)
         return KVA_OK;
+    kva_parts_begin(&parts, in->ops, KVA_PART_SCORE);
     kva_arena_init(&arena);
     KVA_GO(kva_method_observe(m, in, &base->scores, &arena, &stat, err));
     KVA_GO(add(&b->observed, m->allocator_spec, in, out, err));
@@ -313,7 +317,8 @@ static enum kva_status observed_of(struct kva_base *b, const struct kva_method *
         goto out;
     }
     memcpy((*out)->stat, stat, n * sizeof *stat);
-    (*out)->ns = kva_now_ns() - t0;
+    kva_parts_end(&parts);
+    (*out)->ns = parts.ns[KVA_PART_SCORE];
 out:
     kva_arena_release(&arena);
     return rc;

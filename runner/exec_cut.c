@@ -100,11 +100,19 @@ static int extra_tokens(const struct kva_live *l, int n_left)
     return kva_extra_tokens(l->rc.cell, n_left, l->rc.n_gold, l->rc.max_new) + l->later;
 }
 
-static struct kva_db_timing shared_timing(uint64_t score_ns, uint64_t evict_ns)
+static struct kva_db_timing shared_timing(const struct kva_unit_run *u, uint64_t score_ns,
+                                          const struct kva_parts *parts)
 {
-    return (struct kva_db_timing){
-        KVA_EXEC_SHARED, -1, (int64_t)score_ns, (int64_t)evict_ns, -1, -1, -1, -1, -1,
-        "monotonic"};
+    return (struct kva_db_timing){KVA_EXEC_SHARED,
+                                  -1,
+                                  (int64_t)(score_ns + parts->ns[KVA_PART_SCORE]),
+                                  (int64_t)parts->ns[KVA_PART_EVICT],
+                                  -1,
+                                  -1,
+                                  -1,
+                                  -1,
+                                  -1,
+                                  kva_parts_clock(kva_model_ops(u->model))};
 }
 
 static enum kva_status cut_from(struct kva_unit_state *st, struct kva_base *b,
@@ -118,7 +126,8 @@ static enum kva_status cut_from(struct kva_unit_state *st, struct kva_base *b,
     struct kva_collect want;
     int extra = extra_tokens(l, n_left);
     bool dense = cell->method.scorer == NULL;
-    uint64_t t0 = 0, peak, decided = l->rc.budget_total = kva_cell_total(u, cell, b->n);
+    struct kva_parts parts;
+    uint64_t peak, decided = l->rc.budget_total = kva_cell_total(u, cell, b->n);
     enum kva_status rc = KVA_OK;
 
     if (!dense) {
@@ -135,10 +144,11 @@ static enum kva_status cut_from(struct kva_unit_state *st, struct kva_base *b,
         cell->schedule.decode > 0 ? own_window(cell) + gold_rows(l) : 0, &want);
     if (cell->schedule.decode == 0)
         o.n_collect = 0;
-    t0 = kva_now_ns();
+    kva_parts_begin(&parts, kva_model_ops(u->model), KVA_PART_EVICT);
     KVA_GO(kva_session_fork(b->session, dense ? NULL : &d.keep, &o, &l->rc.session, err));
     KVA_GO(kva_cell_layout(u, cell, l->rc.session, err));
-    l->result.timing = shared_timing(cost.score_ns, kva_now_ns() - t0);
+    kva_parts_end(&parts);
+    l->result.timing = shared_timing(u, cost.score_ns, &parts);
     l->result.has_timing = true;
     KVA_GO(check_effect(l, b->n, decided, u, err));
     l->result.n_cut = l->rc.prompt = b->n;
@@ -173,6 +183,7 @@ static enum kva_status open_own(struct kva_unit_state *st, struct kva_live *l,
                            .n_forbid = u->ends[q].n_forbid};
     struct kva_stream in = {.cell = cell, .ids = ids, .n = n, .n_question = nq};
     struct kva_prefill_out out;
+    struct kva_parts parts;
     struct kva_session_opts o;
     struct kva_collect want;
     enum kva_status rc = KVA_OK;
@@ -189,7 +200,13 @@ static enum kva_status open_own(struct kva_unit_state *st, struct kva_live *l,
                       own_window(cell) + gold_rows(l), &want);
     KVA_GO(kva_session_new(u->model, &o, &l->rc.session, err));
     KVA_GO(kva_cell_layout(u, cell, l->rc.session, err));
-    KVA_GO(kva_prefill_own(u, l->rc.session, &in, &out, last.logits ? &last : NULL, err));
+    kva_parts_begin(&parts, kva_model_ops(u->model), KVA_PART_PREFILL);
+    u->parts = &parts;
+    rc = kva_prefill_own(u, l->rc.session, &in, &out, last.logits ? &last : NULL, err);
+    u->parts = NULL;
+    kva_parts_end(&parts);
+    if (rc != KVA_OK)
+        goto out;
     l->rc.protect = out.protect;
     l->rc.noted = out.noted;
     if (last.logits) {
@@ -197,7 +214,7 @@ static enum kva_status open_own(struct kva_unit_state *st, struct kva_live *l,
         l->rc.first_nll = last.nll;
         l->rc.first_ok = last.finite;
     }
-    l->result.timing = shared_timing(out.score_ns, out.evict_ns);
+    l->result.timing = shared_timing(u, 0, &parts);
     l->result.has_timing = true;
     KVA_GO(check_effect(l, n, out.decided, u, err));
     l->result.n_cut = l->rc.prompt = n;

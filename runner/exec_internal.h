@@ -4,6 +4,7 @@
 #define KVA_EXEC_INTERNAL_H
 
 #include "runner/exec.h"
+#include "runner/parts.h"
 #include "runner/wave.h"
 
 /* The spans of a sample as they are stored: those whose ids agree up to a '.' are parts
@@ -39,6 +40,7 @@ struct kva_unit_run {
     int chunk;
     uint64_t context_fnv; /* of the fed ids: random choices of a cell differ by context */
     int64_t *rows;
+    struct kva_parts *parts; /* of the cell that reads its prompt; NULL: not timed */
     struct kva_arena arena;
 };
 enum kva_status kva_unit_open(struct kva_plan *plan, int unit,
@@ -149,7 +151,7 @@ struct kva_base {
     int n;               /* tokens processed */
     int question;        /* how many of them are the question's */
     struct kva_row last; /* result of its last row (visibility full) */
-    uint64_t prefill_ns, alloc_bytes, held_bytes;
+    uint64_t alloc_bytes, held_bytes;
     struct kva_scored_list scored, wrapped, observed;
     int asked;                    /* whose question */
     struct kva_collect *replayed; /* [n_replayed] wants whose replay was run */
@@ -190,7 +192,7 @@ struct kva_stream {
 };
 /* What a prefill tells beside the cache it leaves. */
 struct kva_prefill_out {
-    uint64_t score_ns, evict_ns, scratch;
+    uint64_t scratch;
     uint64_t decided;           /* entries that were to stay after the last decision */
     struct kva_protect protect; /* of the last decision */
     struct kva_noted noted;     /* of all */

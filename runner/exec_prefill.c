@@ -18,26 +18,26 @@ bool kva_prefills_own(const struct kva_cell *cell)
            !KVA_CHEATS(KVA_CHEAT_DENSE);
 }
 
-static enum kva_status cut_block(struct kva_session *s, struct kva_own *own,
-                                 struct kva_prefill_out *out, struct kva_error *err)
+static enum kva_status cut_block(const struct kva_unit_run *u, struct kva_session *s,
+                                 struct kva_own *own, struct kva_prefill_out *out,
+                                 struct kva_error *err)
 {
     struct kva_kvstore *store = kva_session_store(s);
     struct kva_decision d = {0};
     struct kva_kv_bytes b;
-    uint64_t t0 = kva_now_ns();
     enum kva_status rc;
 
     kva_kvstore_bytes(store, &b);
     if (b.entries_kept <= own->total)
         return KVA_OK;
     own->held = b.entries_kept;
+    kva_parts_enter(u->parts, KVA_PART_SCORE);
     KVA_GO(kva_decide_own(s, own, &d, err));
-    out->score_ns += kva_now_ns() - t0;
-    t0 = kva_now_ns();
+    kva_parts_enter(u->parts, KVA_PART_EVICT);
     if (!d.nothing_to_do)
         KVA_GO(kva_session_keep(s, &d.keep, err));
     KVA_GO(kva_kvstore_trim(store, err));
-    out->evict_ns += kva_now_ns() - t0;
+    kva_parts_enter(u->parts, KVA_PART_PREFILL);
     out->protect = d.protect;
     out->decided = d.total;
 out:
@@ -65,7 +65,7 @@ static enum kva_status by_blocks(struct kva_unit_run *u, struct kva_session *s,
         own.prompt = cell->schedule.kind == KVA_CHUNKED ? read : in->n;
         own.block_len = len;
         own.question = asked > 0 ? asked : 0;
-        KVA_TRY(cut_block(s, &own, out, err));
+        KVA_TRY(cut_block(u, s, &own, out, err));
     }
     out->scratch = own.scratch;
     out->noted = own.noted;
@@ -103,24 +103,24 @@ static enum kva_status one_layer(const struct kva_decision *d, int layer,
     return KVA_OK;
 }
 
-static enum kva_status cut_layer(struct kva_session *s, struct kva_own *own, int layer,
+static enum kva_status cut_layer(const struct kva_unit_run *u, struct kva_session *s,
+                                 struct kva_own *own, int layer,
                                  struct kva_prefill_out *out, struct kva_error *err)
 {
     struct kva_decision d = {0};
     struct kva_keep keep = {0};
-    uint64_t t0 = kva_now_ns();
     enum kva_status rc;
 
     own->layer0 = layer;
     own->layer1 = layer + 1;
+    kva_parts_enter(u->parts, KVA_PART_SCORE);
     KVA_GO(kva_decide_own(s, own, &d, err));
-    out->score_ns += kva_now_ns() - t0;
-    t0 = kva_now_ns();
+    kva_parts_enter(u->parts, KVA_PART_EVICT);
     if (!d.nothing_to_do) {
         KVA_GO(one_layer(&d, layer, kva_session_store(s), &keep, err));
         KVA_GO(kva_session_keep(s, &keep, err));
     }
-    out->evict_ns += kva_now_ns() - t0;
+    kva_parts_enter(u->parts, KVA_PART_PREFILL);
     out->protect = d.protect;
     /* d.total counts the other layers as if they were this one */
     out->decided +=
@@ -165,7 +165,7 @@ static enum kva_status run_layers(struct kva_unit_run *u, struct kva_session *s,
             rc = KVA_FAIL(err, why->code, "%s", why->text);
             goto out;
         }
-        KVA_GO(cut_layer(s, &own, l, out, err));
+        KVA_GO(cut_layer(u, s, &own, l, out, err));
     }
     KVA_GO(kva_step_end(st, NULL, err));
     st = NULL;

@@ -4,6 +4,7 @@
  * Both ends are the same program on the same machine: structs travel as they are, what
  * they point to follows with its length. */
 #include "runner/pack.h"
+#include "runner/parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,7 @@ void kva_result_pack(const struct kva_result *r, struct kva_buf *out)
     kva_buf_add(out, r, sizeof *r);
     put_str(out, r->error);
     put_str(out, r->text);
+    put_str(out, r->timing.clock);
     put_bytes(out, r->ids, (size_t)r->n_gen * sizeof *r->ids);
     put_bytes(out, r->bits,
               r->bits != NULL ? heads * (((size_t)r->bits_tok + 7) / 8) : 0);
@@ -75,6 +77,7 @@ void kva_result_pack(const struct kva_result *r, struct kva_buf *out)
 bool kva_result_unpack(const char **at, const char *end, struct kva_result *r)
 {
     struct kva_result_span *spans;
+    char *clock = NULL;
     int n_spans, n_scores;
 
     if (!get_raw(at, end, r, sizeof *r))
@@ -83,14 +86,17 @@ bool kva_result_unpack(const char **at, const char *end, struct kva_result *r)
     n_scores = r->n_scores;
     r->n_scores = 0;
     r->error = r->text = NULL;
+    r->timing.clock = NULL;
     r->ids = NULL;
     r->bits = NULL;
     r->spans = NULL;
     r->n_spans = 0;
-    if (r->timing.clock != NULL)
-        r->timing.clock = "monotonic";
     if (!get_bytes(at, end, &r->error, NULL) || !get_bytes(at, end, &r->text, NULL) ||
-        !get_bytes(at, end, &r->ids, NULL) || !get_bytes(at, end, &r->bits, NULL))
+        !get_bytes(at, end, &clock, NULL))
+        return false;
+    r->timing.clock = kva_parts_clock_named(clock);
+    free(clock);
+    if (!get_bytes(at, end, &r->ids, NULL) || !get_bytes(at, end, &r->bits, NULL))
         return false;
     while (r->n_scores < n_scores) {
         struct kva_result_score *score = &r->scores[r->n_scores];

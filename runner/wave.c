@@ -159,11 +159,10 @@ static void decode_row(struct kva_run_cell *c, const struct kva_row *row)
 static enum kva_status questions(struct stepper *st, struct kva_run_cell **cells, int n,
                                  struct kva_error *err)
 {
-    uint64_t t0 = kva_now_ns();
-
     for (int i = 0; i < n; i++) {
         struct kva_run_cell *c = cells[i];
 
+        kva_parts_enter(c->parts, KVA_PART_QUESTION);
         for (int j = 0; j < c->n_ids && alive(c); j++) {
             bool last = j == c->n_ids - 1;
             int32_t target = last && c->n_gold > 0 ? c->gold[0] : -1;
@@ -179,8 +178,8 @@ static enum kva_status questions(struct stepper *st, struct kva_run_cell **cells
     for (int i = 0; i < n; i++) {
         struct kva_run_cell *c = cells[i];
 
-        c->question_ns = kva_now_ns() - t0;
         c->first_ns = kva_now_ns();
+        kva_parts_enter(c->parts, KVA_PART_NONE);
         if (alive(c) && !c->first_ok)
             (void)KVA_FAIL(&c->failed, KVA_EINVALID,
                            "the prompt has no row to answer from");

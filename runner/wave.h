@@ -10,6 +10,7 @@
 
 #include "runner/ends.h"
 #include "runner/exec.h"
+#include "runner/parts.h"
 
 /* What decisions say beside what they keep, over all of a cell. */
 struct kva_noted {
@@ -36,8 +37,9 @@ struct kva_run_cell {
     uint64_t budget_total; /* entries over all KV heads, for decode-time eviction */
     const struct kva_tokenizer *tok;
     uint64_t seed;
-    bool timed;             /* record step times (cells that run alone) */
-    struct kva_noted noted; /* of the prefill; decode-time decisions add to it */
+    bool timed;              /* record step times (cells that run alone) */
+    struct kva_parts *parts; /* where the question counts; NULL: not timed */
+    struct kva_noted noted;  /* of the prefill; decode-time decisions add to it */
     /* in and out: result of the last prompt row */
     int32_t next; /* first generated token */
     double first_nll;
@@ -51,8 +53,8 @@ struct kva_run_cell {
     uint64_t peak_bytes;     /* of the store before the gold rows */
     struct kva_error failed; /* code KVA_OK unless the cell failed */
     bool done;
-    uint64_t question_ns, first_ns; /* kva_now_ns at the first token; timed only */
-    uint64_t *step_ns;              /* [max_new] duration of decode steps; timed only */
+    uint64_t first_ns; /* kva_now_ns at the first token; timed only */
+    uint64_t *step_ns; /* [max_new] duration of decode steps; timed only */
     int n_steps;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* memory.c - the functions of the table for memory and time where all memory is the host's
- * and nothing is late. */
+/* memory.c - the functions of the table for memory and time where all memory is the
+ * host's and nothing is late. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/pages.h"
 

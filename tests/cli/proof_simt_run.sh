@@ -47,6 +47,10 @@ suite b '"methods":["keydiff"],"tasks":["ruler/niah_single_1@128"],"numerics":"b
 KVAUDIT=$EMULATED run_suite b b_cuda 0 --backend cuda
 is the_driver_is_the_witness "$(sql b_cuda "SELECT count(*) > 0, min(dev_delta_bytes) > 0, max(audit) FROM memory
   WHERE exec = 'alone'")" '1|1|0'
+is parts_are_timed_by_events "$(sql b_cuda "SELECT DISTINCT clock FROM timing")" events
+is parts_on_the_cpu_by_the_clock "$(sql r_cpu "SELECT DISTINCT clock FROM timing")" monotonic
+is parts_are_within_the_whole "$(sql b_cuda "SELECT count(*) > 0, min(prefill_ns > 0), min(question_ns > 0),
+  min(prefill_ns + score_ns + evict_ns + question_ns <= ttft_ns) FROM timing WHERE exec = 'alone'")" '1|1|1|1'
 is numerics_are_stored "$(sql b_cuda "SELECT DISTINCT numerics FROM cell")" bf16
 KVAUDIT=$CPU run_suite b b_cpu 3
 has bf16_wants_a_device "$T/b_cpu.err" 'bf16 products are those of a device'

@@ -247,9 +247,10 @@ static void what_was_extracted_travels_between_processes(void **state)
     struct kva_result r = {.n_scores = 2}, got;
     struct kva_buf bytes;
     const char *at;
-    char text[] = "1/2";
+    char text[] = "1/2", clock[] = "events"; /* the other process has other addresses */
 
     (void)state;
+    r.timing.clock = clock;
     r.scores[0] = (struct kva_result_score){"a", 1, 0.5, text};
     r.scores[1] = (struct kva_result_score){"b", 2, 1, NULL};
     kva_buf_init(&bytes, 0);
@@ -259,6 +260,8 @@ static void what_was_extracted_travels_between_processes(void **state)
     assert_int_equal(got.n_scores, 2);
     assert_string_equal(got.scores[0].extracted, "1/2");
     assert_null(got.scores[1].extracted);
+    clock[0] = '?';
+    assert_string_equal(got.timing.clock, "events");
     kva_result_release(&got);
     for (size_t n = 0; n < bytes.len; n += 7) { /* cut short: refused, nothing leaks */
         at = bytes.data;
