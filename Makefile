@@ -194,8 +194,32 @@ $(B)/simt/kvaudit: $(B)/runner/main.o $(SIMT_OBJ) $(LIBS)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(SIMT_OBJ) $(LIBS) $(PKG_LIBS) -lstdc++
 
+# rt_cuda.c and lt_cuda.c themselves, with the emulator's kernels, against a stand-in for the toolkit's
+# libraries that is compiled with the toolkit's headers; without these each program says so and skips
+CUDART_TESTS := $(patsubst %.cpp,$(B)/%,$(wildcard tests/cudart/test_*.cpp))
+CUDART_OBJ := $(filter-out %/rt_host.o %/lt_host.o,$(SIMT_OBJ)) $(B)/kernels/cuda/rt_cuda.o $(B)/kernels/cuda/lt_cuda.o \
+  $(patsubst %.cpp,$(B)/simt/%.o,$(filter-out tests/cudart/test_%,$(wildcard tests/cudart/*.cpp)))
+.SECONDARY: $(CUDART_OBJ)
+$(B)/simt/tests/cudart/%.o: SIMT_FLAGS += -isystem $(CUDA)/include
+ifneq ($(wildcard $(CUDA)/include/cublasLt.h),)
+$(B)/tests/cudart/%: tests/cudart/%.cpp $(CUDART_OBJ) $(LIBS) $(wildcard tests/simt/*.h tests/cudart/*.h kernels/cuda/*.h)
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(SIMT_CXX) $(SIMT_FLAGS) -o $@ $< $(CUDART_OBJ) $(LIBS) $(PKG_LIBS)
+$(B)/tests/cudart/%: tests/cudart/%.c $(CUDART_OBJ) $(LIBS) $(wildcard tests/simt/*.[ch] tests/cudart/*.h)
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -Wno-missing-prototypes $(LDFLAGS) -o $@ $< $(CUDART_OBJ) $(LIBS) \
+	  $(PKG_LIBS) -lcmocka -lstdc++
+else
+$(B)/tests/cudart/%: tests/cudart/absent.c
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -o $@ $<
+endif
+
 T ?= default
-test: $(O)/kvaudit $(TEST_BINS) $(SIMT_TESTS) $(B)/simt/kvaudit $(B)/tests/device/synthetic
+test: $(O)/kvaudit $(TEST_BINS) $(SIMT_TESTS) $(CUDART_TESTS) $(B)/simt/kvaudit $(B)/tests/device/synthetic
 	$(Q)B=$(B) KVAUDIT=$(B)/kvaudit tests/run.sh $(T)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -165,13 +165,21 @@ static int32_t *unpermute(struct kva_arch *a, int heads, int n_rot)
     return row_of;
 }
 
-static enum kva_status vector(struct loader *ld, const char *name, int n, const float **v)
+/* Numbers that the host computes with. */
+static enum kva_status host_vector(struct loader *ld, const char *name, int n,
+                                   const float **v)
 {
     const struct kva_gguf_tensor *t;
 
     KVA_TRY(kva_arch_tensor(ld->g, name, (uint64_t)n, 0, &t, ld->err));
     ld->used++;
-    KVA_TRY(kva_arch_vector(ld->a, t, v, ld->err));
+    return kva_arch_vector(ld->a, t, v, ld->err);
+}
+
+/* Numbers of the backend. */
+static enum kva_status vector(struct loader *ld, const char *name, int n, const float **v)
+{
+    KVA_TRY(host_vector(ld, name, n, v));
     *v = ld->ops->constant(ld->ops, *v, (size_t)n);
     return KVA_OK;
 }
@@ -276,7 +284,7 @@ static enum kva_status load_rope_freqs(struct loader *ld, const float **inv_freq
     const float *factors = NULL;
 
     if (kva_gguf_find(ld->g, "rope_freqs.weight")) {
-        KVA_TRY(vector(ld, "rope_freqs.weight", ld->n_rot / 2, &factors));
+        KVA_TRY(host_vector(ld, "rope_freqs.weight", ld->n_rot / 2, &factors));
         for (int i = 0; i < ld->n_rot / 2; i++)
             if (!isfinite(factors[i]) || factors[i] <= 0.0f)
                 return KVA_FAIL(

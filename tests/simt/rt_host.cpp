@@ -201,6 +201,9 @@ void kva_rt_host_ranges(bool available)
 {
     ranges = available;
 }
+void kva_rt_host_look(bool)
+{
+}
 size_t kva_rt_host_waits(void)
 {
     return waits;

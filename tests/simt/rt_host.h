@@ -3,6 +3,7 @@
 #ifndef KVA_RT_HOST_H
 #define KVA_RT_HOST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -16,6 +17,9 @@ size_t kva_rt_host_used(void);
 size_t kva_rt_host_peak(void);
 /* Whether the driver has ranges whose memory comes and goes (default true). */
 void kva_rt_host_ranges(bool available);
+/* Lets the host touch memory of the device, or no longer: for a test that compares what
+ * only kernels may read. */
+void kva_rt_host_look(bool on);
 /* Host-side waits since the start: downloads and syncs. */
 size_t kva_rt_host_waits(void);
 

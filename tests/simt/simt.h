@@ -25,6 +25,7 @@
 #include <string.h>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 struct alignas(16) uint4 {
     uint32_t x, y, z, w;
@@ -79,7 +80,8 @@ void kva_simt_run(const char *name, void (*kernel)(void), dim3 grid, dim3 block,
 void kva_simt_shared_limit(void (*kernel)(void), size_t bytes);
 #define KVA_SHARED_LIMIT(k, bytes) kva_simt_shared_limit((void (*)(void))(k), (bytes))
 
-/* A launch held back: whoever holds it copies `args` and calls run later. */
+/* A launch held back: whoever holds it copies `args` and calls run later. Or it copies
+ * the arguments one by one, as a runtime of a device takes them, and calls run_each. */
 struct kva_simt_held {
     const char *name;
     void (*kernel)(void);
@@ -88,6 +90,11 @@ struct kva_simt_held {
     void (*run)(const kva_simt_held *h, void *args);
     const void *args;
     size_t bytes;
+    void *stream;
+    void (*run_each)(const kva_simt_held *h, void *const *arg);
+    const void *const *arg; /* n pointers, of `size` bytes each */
+    const size_t *size;
+    size_t n;
 };
 /* NULL: launches run at once. False: not this one. */
 extern bool (*kva_simt_hold)(const kva_simt_held *h);
@@ -97,14 +104,13 @@ template <typename... P> struct kva_simt_launch {
     const char *name;
     dim3 grid, block;
     size_t shared;
+    void *stream;
     void (*kernel)(P...);
     std::tuple<P...> *args;
 
-    kva_simt_launch(const char *n, dim3 g, dim3 b, size_t s, const void *stream,
-                    void (*k)(P...))
-        : name(n), grid(g), block(b), shared(s), kernel(k), args(nullptr)
+    kva_simt_launch(const char *n, dim3 g, dim3 b, size_t s, void *st, void (*k)(P...))
+        : name(n), grid(g), block(b), shared(s), stream(st), kernel(k), args(nullptr)
     {
-        (void)stream;
     }
     static void call(void *self)
     {
@@ -114,19 +120,48 @@ template <typename... P> struct kva_simt_launch {
     }
     static void run(const kva_simt_held *h, void *args)
     {
-        kva_simt_launch l(h->name, h->grid, h->block, h->shared, nullptr,
+        kva_simt_launch l(h->name, h->grid, h->block, h->shared, h->stream,
                           (void (*)(P...))h->kernel);
 
         l.args = static_cast<std::tuple<P...> *>(args);
         kva_simt_run(l.name, h->kernel, l.grid, l.block, l.shared, call, &l);
     }
+    template <size_t... I>
+    static void gather(const kva_simt_held *h, void *const *arg,
+                       std::index_sequence<I...>)
+    {
+        std::tuple<P...> all(*static_cast<P *>(arg[I])...);
+
+        run(h, &all);
+    }
+    static void run_each(const kva_simt_held *h, void *const *arg)
+    {
+        gather(h, arg, std::index_sequence_for<P...>());
+    }
+    template <size_t... I>
+    static bool held(kva_simt_held *h, const std::tuple<P...> &all,
+                     std::index_sequence<I...>)
+    {
+        const void *const arg[] = {&std::get<I>(all)...};
+        const size_t size[] = {sizeof(P)...};
+
+        h->arg = arg;
+        h->size = size;
+        h->n = sizeof...(P);
+        return kva_simt_hold(h);
+    }
     template <typename... A> void operator()(A... a)
     {
         std::tuple<P...> all(a...);
-        kva_simt_held h = {
-            name, (void (*)(void))kernel, grid, block, shared, run, &all, sizeof all};
+        kva_simt_held h = {name,    (void (*)(void))kernel,
+                           grid,    block,
+                           shared,  run,
+                           &all,    sizeof all,
+                           stream,  run_each,
+                           nullptr, nullptr,
+                           0};
 
-        if (kva_simt_hold && kva_simt_hold(&h))
+        if (kva_simt_hold && held(&h, all, std::index_sequence_for<P...>()))
             return;
         args = &all;
         kva_simt_run(name, (void (*)(void))kernel, grid, block, shared, call, this);

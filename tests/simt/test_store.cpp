@@ -38,6 +38,18 @@ struct backend {
     }
 };
 
+/* While it lives the host may read what is the device's. */
+struct looking {
+    looking()
+    {
+        kva_rt_host_look(true);
+    }
+    ~looking()
+    {
+        kva_rt_host_look(false);
+    }
+};
+
 /* A store in ordinary memory and one on the device. */
 struct twins {
     kva_kvstore *s[2] = {};
@@ -115,6 +127,8 @@ void compare(const twins &t, const backend &b, const char *after)
         d = kva_cuda_view(b.cu(), &v);
         kva_cuda_done(b.cu());
         CHECK_OK(b.ops->sync(b.ops, err));
+        looking look;
+
         for (int head = 0; head < h->kv_heads; head++) {
             CHECK_INT(d.len[head], v.len[head]);
             CHECK_INT(d.sorted[head], v.sorted[head]);
@@ -264,9 +278,10 @@ struct driver { /* one episode of random operations */
     }
 };
 
-/* True when the system would not let anybody read the byte. */
+/* True when the system would not let anybody read the byte, not even a kernel. */
 bool faults(const void *p)
 {
+    looking look;
     int fd[2];
     bool bad;
 
