@@ -204,6 +204,56 @@ const void *kva_cuda_list(struct kva_cuda *cu, const void *host, size_t bytes)
     return p;
 }
 
+static size_t piece(size_t bytes)
+{
+    return (bytes + 15) / 16 * 16;
+}
+
+static bool room_to_pack(struct kva_cuda *cu, size_t bytes)
+{
+    uint8_t *more;
+
+    if (bytes <= cu->cap_packed)
+        return true;
+    more = kva_realloc(cu->packed, 2 * bytes, 1);
+    if (more == NULL)
+        return false;
+    cu->packed = more;
+    cu->cap_packed = 2 * bytes;
+    return true;
+}
+
+void kva_cuda_lists(struct kva_cuda *cu, struct kva_cuda_list *list, int n)
+{
+    size_t bytes = 0;
+    uint8_t *p;
+
+    for (int i = 0; i < n; i++) {
+        list[i].device = NULL;
+        if (list[i].host)
+            bytes += piece(list[i].bytes);
+    }
+    p = kva_cuda_scratch(cu, bytes);
+    if (p == NULL)
+        return;
+    if (!room_to_pack(cu, bytes)) {
+        struct kva_error err = {0};
+
+        (void)KVA_FAIL(&err, KVA_ENOMEM, "%zu bytes of lists for the device", bytes);
+        kva_cuda_fail(cu, &err);
+        return;
+    }
+    for (size_t i = 0, at = 0; i < (size_t)n; i++) {
+        if (list[i].host == NULL)
+            continue;
+        memcpy(cu->packed + at, list[i].host, list[i].bytes);
+        memset(cu->packed + at + list[i].bytes, 0, piece(list[i].bytes) - list[i].bytes);
+        list[i].device = p + at;
+        at += piece(list[i].bytes);
+    }
+    kva_rt_upload(cu->rt, p, cu->packed, bytes);
+}
+
 const float *kva_cuda_in(struct kva_cuda *cu, const float *x, size_t n)
 {
     if (x == NULL || kva_cuda_owns(cu, x))
@@ -403,6 +453,7 @@ static void cuda_close(struct kva_ops *ops)
             kva_rt_event_free(cu->rt, cu->mark[i]);
     kva_rt_close(cu->rt);
     free(cu->span);
+    free(cu->packed);
     free(cu);
 }
 
@@ -458,6 +509,7 @@ enum kva_status kva_cuda_open(const char *numerics, struct kva_ops **ops,
     kva_cuda_rows_table(&cu->ops);
     kva_cuda_attend_table(&cu->ops);
     kva_cuda_scores_table(&cu->ops);
+    kva_cuda_select_table(&cu->ops);
     *ops = &cu->ops;
     return KVA_OK;
 out:

@@ -54,7 +54,9 @@ struct kva_cuda {
      * needed, `done` replaces them by one that holds all */
     struct kva_cuda_span block[32];
     int n_blocks;
-    size_t used; /* of the last block */
+    size_t used;     /* of the last block */
+    uint8_t *packed; /* host: lists on their way */
+    size_t cap_packed;
     struct kva_cuda_out out[16];
     int n_out;
     struct kva_cuda_moves *moves;
@@ -85,6 +87,13 @@ bool kva_cuda_owns(const struct kva_cuda *cu, const void *p);
 /* NULL after a failure, or for 0 bytes. */
 void *kva_cuda_scratch(struct kva_cuda *cu, size_t bytes);
 const void *kva_cuda_list(struct kva_cuda *cu, const void *host, size_t bytes);
+/* Several lists in one upload; host NULL: none. */
+struct kva_cuda_list {
+    const void *host;
+    size_t bytes;
+    const void *device; /* the result */
+};
+void kva_cuda_lists(struct kva_cuda *cu, struct kva_cuda_list *list, int n);
 const float *kva_cuda_in(struct kva_cuda *cu, const float *x, size_t n);
 float *kva_cuda_out(struct kva_cuda *cu, float *y, size_t n);
 float *kva_cuda_inout(struct kva_cuda *cu, float *y, size_t n); /* read, then written */
@@ -110,6 +119,8 @@ void kva_cuda_rows_table(struct kva_ops *ops);
 void kva_cuda_attend_table(struct kva_ops *ops);
 /* cuda_scores.c: the scorers */
 void kva_cuda_scores_table(struct kva_ops *ops);
+/* cuda_select.c: choose, share */
+void kva_cuda_select_table(struct kva_ops *ops);
 /* What they hold in cu beyond its memory, for kva_ops_close. */
 void kva_cuda_products_close(struct kva_cuda *cu);
 

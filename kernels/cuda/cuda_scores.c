@@ -6,6 +6,7 @@
  * launches. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/geometry.h"
+#include "kernels/cuda/pool.h"
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/project.h"
 #include "kernels/cuda/window.h"
@@ -138,6 +139,11 @@ static void window(struct kva_ops *ops, const struct window_call *c,
     size_t stride = (size_t)c->heads * (size_t)c->k->dim, n;
     struct kva_dev_window w = {
         .q_stride = stride, .nq = c->nq, .heads = c->heads, .scale = c->scale};
+    struct kva_cuda_list l[3] = {
+        {c->q_pos, (size_t)c->nq * sizeof *c->q_pos, NULL},
+        {c->k_pos, c->k->off[c->k->heads] * sizeof *c->k_pos, NULL},
+        {c->a_off, (size_t)c->heads * sizeof *c->a_off, NULL},
+    };
     void *scratch;
     bool all;
 
@@ -145,10 +151,11 @@ static void window(struct kva_ops *ops, const struct window_call *c,
     if (c->nq < 1 || n == 0)
         return;
     w.q = kva_cuda_in(cu, c->q, (size_t)c->nq * stride);
-    w.q_pos = kva_cuda_list(cu, c->q_pos, (size_t)c->nq * sizeof *c->q_pos);
     w.k = rows_in(cu, c->k);
-    w.k_pos = kva_cuda_list(cu, c->k_pos, c->k->off[c->k->heads] * sizeof *c->k_pos);
-    w.a_off = kva_cuda_list(cu, c->a_off, (size_t)c->heads * sizeof *c->a_off);
+    kva_cuda_lists(cu, l, 3);
+    w.q_pos = l[0].device;
+    w.k_pos = l[1].device;
+    w.a_off = l[2].device;
     w.by = c->by ? kva_cuda_in(cu, c->by, (size_t)c->nq) : NULL;
     scratch = kva_cuda_scratch(cu, kva_dev_window_scratch(&w));
     out = result(cu, out, n, all);
@@ -173,6 +180,48 @@ static void window_max(struct kva_ops *ops, const float *q, const int32_t *q_pos
     struct window_call c = {q, q_pos, nq, heads, k, k_pos, scale, by, a_off};
 
     window(ops, &c, KVA_WINDOW_MAX, m);
+}
+
+static void pool_heads(struct kva_ops *ops, const struct kva_pool_heads *p, float *s)
+{
+    struct kva_cuda *cu = kva_cuda_of(ops);
+    size_t kv = (size_t)p->kv_heads, group = (size_t)p->heads / kv, read = 0;
+    struct kva_cuda_list l[3] = {
+        {p->a_off, (size_t)p->heads * sizeof *p->a_off, NULL},
+        {p->off, (kv + 1) * sizeof *p->off, NULL},
+        {p->n, kv * sizeof *p->n, NULL},
+    };
+    struct kva_dev_pool d = {.heads = p->heads,
+                             .kv_heads = p->kv_heads,
+                             .kernel = p->kernel,
+                             .max = p->max,
+                             .before = p->before};
+
+    for (size_t h = 0; h < kv; h++) {
+        size_t held = p->off[h + 1] - p->off[h];
+
+        d.most = held > d.most ? held : d.most;
+        for (size_t a = h * group; a < (h + 1) * group; a++)
+            read = p->a_off[a] + p->n[h] > read ? p->a_off[a] + p->n[h] : read;
+    }
+    if (d.most == 0)
+        return;
+    if (p->kernel > KVA_POOL_WIDTH) {
+        struct kva_error err = {0};
+
+        (void)KVA_FAIL(&err, KVA_EUNSUPPORTED, "pooling over %d entries, at most %d",
+                       p->kernel, KVA_POOL_WIDTH);
+        kva_cuda_fail(cu, &err);
+    }
+    kva_cuda_lists(cu, l, 3);
+    d.a_off = l[0].device;
+    d.off = l[1].device;
+    d.n = l[2].device;
+    d.m = read > 0 ? kva_cuda_in(cu, p->m, read) : NULL;
+    s = result(cu, s, p->off[kv], p->off[0] == 0);
+    if (!cu->failed)
+        kva_dev_pool_heads(&d, s, cu->stream);
+    kva_cuda_done(cu);
 }
 
 static void attend_rows(struct kva_ops *ops, const struct kva_attend_rows *r)
@@ -332,4 +381,5 @@ void kva_cuda_scores_table(struct kva_ops *ops)
     ops->window_max = window_max;
     ops->attend_rows = attend_rows;
     ops->project_norm = project_norm;
+    ops->pool_heads = pool_heads;
 }

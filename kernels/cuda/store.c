@@ -93,16 +93,16 @@ void kva_cuda_moves_free(struct kva_cuda *cu)
 static void flush(struct kva_cuda *cu)
 {
     struct kva_cuda_moves *q = cu->moves;
-    const struct kva_dev_move *move;
-    const int32_t *list;
+    struct kva_cuda_list l[2];
 
     if (q == NULL || q->heads == 0)
         return;
-    move = kva_cuda_list(cu, q->move, (size_t)q->heads * sizeof *q->move);
-    list = kva_cuda_list(cu, q->list, q->n * sizeof *q->list);
+    l[0] = (struct kva_cuda_list){q->move, (size_t)q->heads * sizeof *q->move, NULL};
+    l[1] = (struct kva_cuda_list){q->list, q->n * sizeof *q->list, NULL};
+    kva_cuda_lists(cu, l, 2);
     if (!cu->failed)
-        kva_kv_move(pages_of(q->to), pages_of(q->from), move, list, q->heads, q->longest,
-                    q->together, cu->stream);
+        kva_kv_move(pages_of(q->to), pages_of(q->from), l[0].device, l[1].device,
+                    q->heads, q->longest, q->together, cu->stream);
     q->heads = 0;
     q->longest = 0;
     q->n = 0;
@@ -407,12 +407,18 @@ static void write_rows(struct kva_pages *p, const struct kva_page_write *w)
     kva_cuda_done(cu);
 }
 
-/* Slots and the pages they reach, as lists of the device. */
-static void lists(struct kva_cuda *cu, const int32_t *table, const int32_t *slot,
-                  int last, int n, const int32_t **pages, const int32_t **slots)
+/* The pages that slots up to `last` reach, and further lists of n numbers, in one upload.
+ */
+enum { PAGES, SLOTS, POSITIONS, LISTS };
+static void lists(struct kva_cuda *cu, const int32_t *table, int last,
+                  const int32_t *slot, const int32_t *pos, int n,
+                  struct kva_cuda_list l[LISTS])
 {
-    *pages = kva_cuda_list(cu, table, ((size_t)last / P + 1) * sizeof *table);
-    *slots = slot ? kva_cuda_list(cu, slot, (size_t)n * sizeof *slot) : NULL;
+    l[PAGES] =
+        (struct kva_cuda_list){table, ((size_t)last / P + 1) * sizeof *table, NULL};
+    l[SLOTS] = (struct kva_cuda_list){slot, (size_t)n * sizeof *slot, NULL};
+    l[POSITIONS] = (struct kva_cuda_list){pos, (size_t)n * sizeof *pos, NULL};
+    kva_cuda_lists(cu, l, LISTS);
 }
 
 static void read_rows(const struct kva_pages *p, const int32_t *table,
@@ -420,17 +426,18 @@ static void read_rows(const struct kva_pages *p, const int32_t *table,
 {
     struct store *s = store_of(p);
     struct kva_cuda *cu = s->cu;
-    const int32_t *pages, *slots;
+    struct kva_cuda_list l[LISTS];
     float *to_k, *to_v;
 
     if (n == 0)
         return;
     flush(cu);
-    lists(cu, table, slot, slot ? largest(slot, n) : first + n - 1, n, &pages, &slots);
+    lists(cu, table, slot ? largest(slot, n) : first + n - 1, slot, NULL, n, l);
     to_k = kva_cuda_out(cu, k, (size_t)n * (size_t)p->shape.dim_k);
     to_v = kva_cuda_out(cu, v, (size_t)n * (size_t)p->shape.dim_v);
     if (!cu->failed)
-        kva_kv_read(pages_of(s), pages, slots, first, n, to_k, to_v, cu->stream);
+        kva_kv_read(pages_of(s), l[PAGES].device, l[SLOTS].device, first, n, to_k, to_v,
+                    cu->stream);
     kva_cuda_done(cu);
 }
 
@@ -439,18 +446,17 @@ static void write_keys(struct kva_pages *p, const int32_t *table, const int32_t 
 {
     struct store *s = store_of(p);
     struct kva_cuda *cu = s->cu;
-    const int32_t *pages, *slots, *at;
+    struct kva_cuda_list l[LISTS];
     const float *from;
 
     if (n == 0)
         return;
     flush(cu);
-    lists(cu, table, slot, largest(slot, n), n, &pages, &slots);
-    at = kva_cuda_list(cu, pos, (size_t)n * sizeof *pos);
+    lists(cu, table, largest(slot, n), slot, pos, n, l);
     from = kva_cuda_in(cu, k, (size_t)n * (size_t)p->shape.dim_k);
     if (!cu->failed)
-        kva_kv_keys(pages_of(s), pages, slots, n, from, at, (int *)(uintptr_t)s->bad,
-                    cu->stream);
+        kva_kv_keys(pages_of(s), l[PAGES].device, l[SLOTS].device, n, from,
+                    l[POSITIONS].device, (int *)(uintptr_t)s->bad, cu->stream);
     kva_cuda_done(cu);
 }
 
@@ -459,15 +465,15 @@ static void copy_pages(struct kva_pages *p, const int32_t *from, const int32_t *
 {
     struct store *s = store_of(p);
     struct kva_cuda *cu = s->cu;
-    const int32_t *a, *b;
+    struct kva_cuda_list l[2] = {{from, n * sizeof *from, NULL},
+                                 {to, n * sizeof *to, NULL}};
 
     if (n == 0)
         return;
     flush(cu);
-    a = kva_cuda_list(cu, from, n * sizeof *from);
-    b = kva_cuda_list(cu, to, n * sizeof *to);
+    kva_cuda_lists(cu, l, 2);
     if (!cu->failed)
-        kva_kv_copy(pages_of(s), a, b, n, cu->stream);
+        kva_kv_copy(pages_of(s), l[0].device, l[1].device, n, cu->stream);
     kva_cuda_done(cu);
 }
 

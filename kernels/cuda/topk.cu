@@ -1,278 +1,365 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* topk.cu - radix selection over ragged scores (topk.h). One block a group; integer
- * atomics in shared memory count digits, so no result depends on their order. */
+/* topk.cu - radix selection over ragged scores (topk.h). Cuts of single cells take one
+ * block each. A cut over all cells is spread over blocks of PART entries: one launch a
+ * digit, each of whose blocks first finds the digit before from the counts of the launch
+ * before. Integer atomics count, so no result depends on their order. */
 #include "kernels/cuda/topk.h"
 #include "kernels/cuda/shim.cuh"
 
 #define THREADS 512
 #define WARPS   (THREADS / KVA_WARP)
+#define EACH    4 /* entries that a thread has on the way at once */
+#define BINS    KVA_SHARE_BINS
+#define PART    8192
 
-KVA_DEVICE uint32_t score_key(const struct kva_dev_scores &x, size_t at)
+KVA_DEVICE uint64_t key_of(const struct kva_dev_contest &x, const struct kva_dev_cell &c,
+                           size_t j)
 {
-    int rank = x.rank ? (int)x.rank[at] : 1;
-    float s = x.s[at];
-    uint32_t bits;
-
-    if (rank != 1)
-        return rank == 2 ? 0xffffffffu : 0;
-    if (isnan(s))
-        s = -INFINITY;
-    bits = kva_bits(s + 0.0f); /* -0 becomes +0 */
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-}
-
-/* j: the entry within its cell */
-KVA_DEVICE uint64_t key_of(const struct kva_dev_scores &x, size_t at, size_t j)
-{
-    uint32_t pos = x.pos ? (uint32_t)x.pos[at] : (uint32_t)j;
+    float s = x.s[c.first + j];
+    uint32_t pos = x.pos ? (uint32_t)x.pos[c.first + j] : (uint32_t)c.pos + (uint32_t)j;
+    uint32_t bits = kva_bits((isnan(s) ? -INFINITY : s) + 0.0f); /* -0 becomes +0 */
 
     if (KVA_MUT(47)) /* the oldest of equals stays */
         pos = ~pos;
-    return (uint64_t)score_key(x, at) << 32 | pos;
+    return (uint64_t)(bits & 0x80000000u ? ~bits : bits | 0x80000000u) << 32 | pos;
 }
 
-KVA_DEVICE bool stays(uint64_t key, uint64_t cut, bool equal)
+KVA_DEVICE bool stays(uint64_t key, const struct kva_dev_cut &cut)
 {
-    return key > cut || (key == cut && equal);
+    return key > cut.key || (key == cut.key && cut.equal > 0);
 }
 
-/* The sum over the block, in every thread; `of` is one word a warp. */
-KVA_DEVICE uint32_t block_sum(uint32_t v, uint32_t *of)
+/* ---- digits ---- */
+
+/* 11, 11 and 10 bits of the score, then of the position. */
+KVA_DEVICE int shift_of(int pass)
 {
-    uint32_t sum = 0;
-
-    for (int x = 16; x > 0; x /= 2)
-        v += __shfl_xor_sync(KVA_FULL, v, x);
-    __syncthreads();
-    if (threadIdx.x % KVA_WARP == 0)
-        of[threadIdx.x / KVA_WARP] = v;
-    __syncthreads();
-    for (int w = 0; w < WARPS; w++)
-        sum += of[w];
-    return sum;
+    return (pass < 3 ? 32 : 0) + (pass % 3 == 0 ? 21 : pass % 3 == 1 ? 10 : 0);
 }
 
-/* A digit from the top where the count from above reaches `want`: every lane of one warp
- * adds up eight digits, the lane that crosses looks at its own. */
-struct digit {
-    uint32_t digit, equal, want; /* entries of it; how many of them are wanted */
+KVA_DEVICE int bits_of(int pass)
+{
+    return pass % 3 == 2 ? 10 : 11;
+}
+
+KVA_DEVICE void clear(uint32_t *hist)
+{
+    for (int i = (int)threadIdx.x; i < BINS; i += THREADS)
+        hist[i] = 0;
+}
+
+/* Counts, by their digit of this pass, the keys of [from, to) of the cell that begin with
+ * the digits before and are not ahead. */
+KVA_DEVICE void count_digits(const struct kva_dev_contest &x,
+                             const struct kva_dev_cell &c, size_t from, size_t to,
+                             const struct kva_dev_cut &ahead, int pass, uint64_t prefix,
+                             uint32_t *hist)
+{
+    int shift = shift_of(pass), bits = bits_of(pass);
+
+    for (size_t j0 = from + threadIdx.x; j0 < to; j0 += EACH * THREADS) {
+        uint64_t key[EACH];
+
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            key[i] = j0 + (size_t)i * THREADS < to
+                         ? key_of(x, c, j0 + (size_t)i * THREADS)
+                         : 0;
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            if (j0 + (size_t)i * THREADS < to &&
+                (pass == 0 || (key[i] ^ prefix) >> (shift + bits) == 0) &&
+                !stays(key[i], ahead))
+                atomicAdd(&hist[key[i] >> shift & ((1u << bits) - 1)], 1u);
+    }
+}
+
+/* What find_digit needs of shared memory. */
+struct finding {
+    uint32_t of_warp[WARPS];
+    uint32_t digit, held, want; /* entries of the digit; how many of them are wanted */
 };
 
-KVA_DEVICE void find_digit(const uint32_t *hist, size_t want, struct digit *found)
+/* The digit from the top where the count reaches cut->equal joins the key. A thread adds
+ * up its own bins, the one that crosses looks closer. The whole block; it may change hist
+ * and cut afterwards. */
+KVA_DEVICE void find_digit(const uint32_t *hist, int pass, struct finding *f,
+                           struct kva_dev_cut *cut)
 {
-    int lane = (int)threadIdx.x, top = 255 - 8 * lane;
-    uint32_t mine = 0, upto;
+    constexpr int OWN = BINS / THREADS;
+    int t = (int)threadIdx.x, lane = t % KVA_WARP, top = BINS - 1 - OWN * t;
+    uint32_t mine = 0, upto, want = cut->equal;
 
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < OWN; i++)
         mine += hist[top - i];
     upto = mine;
-    for (int x = 1; x < KVA_WARP; x *= 2) {
-        uint32_t below = __shfl_up_sync(KVA_FULL, upto, x);
+    for (int d = 1; d < KVA_WARP; d *= 2) {
+        uint32_t below = __shfl_up_sync(KVA_FULL, upto, d);
 
-        if (lane >= x)
+        if (lane >= d)
             upto += below;
     }
-    if (upto < want || upto - mine >= want)
-        return;
-    want -= upto - mine;
-    for (int i = 0; i < 8; i++) {
-        uint32_t n = hist[top - i];
+    if (lane == KVA_WARP - 1)
+        f->of_warp[t / KVA_WARP] = upto;
+    __syncthreads();
+    for (int w = 0; w < t / KVA_WARP; w++)
+        upto += f->of_warp[w];
+    if (upto >= want && upto - mine < want) {
+        want -= upto - mine;
+        for (int i = 0; i < OWN; i++) {
+            uint32_t n = hist[top - i];
 
-        if (n >= want) {
-            *found = {(uint32_t)(top - i), n, (uint32_t)want};
-            return;
+            if (n >= want) {
+                f->digit = (uint32_t)(top - i);
+                f->held = n;
+                f->want = want;
+                break;
+            }
+            want -= n;
         }
-        want -= n;
+    }
+    __syncthreads();
+    cut->key |= (uint64_t)f->digit << shift_of(pass);
+    cut->equal = f->want;
+    if (f->held == f->want) { /* all that begin so stay */
+        cut->equal = UINT32_MAX;
+        cut->found = 1;
     }
 }
 
-/* Adds the digits at `shift` of the group's keys that begin with `prefix`. */
-KVA_DEVICE void count_digits(const struct kva_dev_scores &x, int c0, int c1, int shift,
-                             uint64_t prefix, uint32_t *hist)
+/* ---- one cell a block ---- */
+
+KVA_KERNEL(THREADS) topk_cut(struct kva_dev_contest x, struct kva_dev_cut *cuts)
 {
-    for (int c = c0; c < c1; c++) {
-        size_t first = x.off[c], n = x.off[c + 1] - first;
+    KVA_SHARED(uint32_t, hist, BINS);
+    KVA_SHARED(struct finding, finding, 1);
+    struct kva_dev_cell c = x.cell[blockIdx.x];
+    struct kva_dev_cut cut = {0, (uint32_t)c.want, 0}, none = {UINT64_MAX, 0, 1};
 
-        for (size_t j = threadIdx.x; j < n; j += THREADS) {
-            uint64_t key = key_of(x, first + j, j);
-
-            if (shift == 56 || (key ^ prefix) >> (shift + 8) == 0)
-                atomicAdd(&hist[key >> shift & 255], 1u);
-        }
-    }
-}
-
-KVA_KERNEL(THREADS)
-topk_cut(struct kva_dev_scores x, const int32_t *firsts, const size_t *m,
-         struct kva_cut_at *cuts)
-{
-    KVA_SHARED(uint32_t, hist, 256);
-    KVA_SHARED(uint32_t, of_warp, WARPS);
-    KVA_SHARED(struct digit, found, 1);
-    int g = (int)blockIdx.x, t = (int)threadIdx.x;
-    int c0 = firsts ? firsts[g] : g, c1 = firsts ? firsts[g + 1] : g + 1;
-    size_t held = x.off[c1] - x.off[c0], want = m[g];
-    uint64_t cut = 0;
-    uint32_t equal = UINT32_MAX; /* of keys at the cut itself */
-
-    if (want == 0) {
-        cut = UINT64_MAX;
-        equal = 0;
-    }
-    for (int shift = 56; want > 0 && want < held && shift >= 0; shift -= 8) {
-        if (t < 256)
-            hist[t] = 0;
+    if (c.want <= 0)
+        cut = none;
+    else if (c.want >= c.rest)
+        cut = {0, UINT32_MAX, 1};
+    for (int pass = 0; pass < KVA_SHARE_PASSES && !cut.found; pass++) {
+        clear(hist);
         __syncthreads();
-        count_digits(x, c0, c1, shift, cut, hist);
+        count_digits(x, c, (size_t)c.lead, (size_t)c.lead + (size_t)c.rest, none, pass,
+                     cut.key, hist);
         if (!KVA_MUT(44))
             __syncthreads();
-        if (t < KVA_WARP)
-            find_digit(hist, want, found);
+        find_digit(hist, pass, finding, &cut);
+    }
+    if (threadIdx.x == 0)
+        cuts[blockIdx.x] = cut;
+}
+
+void kva_dev_topk_cut(const struct kva_dev_contest *x, struct kva_dev_cut *cut,
+                      void *stream)
+{
+    if (x->cells > 0)
+        KVA_LAUNCH(topk_cut, (unsigned)x->cells, THREADS, 0, stream, *x, cut);
+}
+
+/* The least key. */
+KVA_KERNEL(THREADS) topk_victim(struct kva_dev_contest x, struct kva_dev_cut *cuts)
+{
+    KVA_SHARED(uint64_t, of_warp, WARPS);
+    struct kva_dev_cell c = x.cell[blockIdx.x];
+    size_t end = (size_t)c.lead + (size_t)c.rest;
+    uint64_t least = UINT64_MAX;
+
+    if (c.want < c.rest)
+        for (size_t j = (size_t)c.lead + threadIdx.x; j < end; j += THREADS) {
+            uint64_t key = key_of(x, c, j);
+
+            least = key < least ? key : least;
+        }
+    for (int d = KVA_WARP / 2; d > 0; d /= 2) {
+        uint64_t other = __shfl_down_sync(KVA_FULL, least, d);
+
+        least = other < least ? other : least;
+    }
+    if (threadIdx.x % KVA_WARP == 0)
+        of_warp[threadIdx.x / KVA_WARP] = least;
+    if (!KVA_MUT(51))
         __syncthreads();
-        cut |= (uint64_t)found->digit << shift;
-        want = found->want;
-        if (found->equal == found->want) /* all that begin so stay */
-            break;
-        if (shift == 0)
-            equal = found->want;
-    }
-    for (int c = c0; c < c1; c++) {
-        size_t first = x.off[c], n = x.off[c + 1] - first;
-        uint32_t above = 0, level = 0;
-
-        for (size_t j = (size_t)t; j < n; j += THREADS) {
-            uint64_t key = key_of(x, first + j, j);
-
-            above += key > cut;
-            level += key == cut;
-        }
-        above = block_sum(above, of_warp);
-        level = block_sum(level, of_warp);
-        level = level < equal ? level : equal;
-        equal -= level;
-        if (t == 0)
-            cuts[c] = {(uint32_t)(cut >> 32), (uint32_t)cut, level, above + level};
+    if (threadIdx.x == 0) {
+        for (int w = 1; w < WARPS; w++)
+            least = of_warp[w] < least ? of_warp[w] : least;
+        cuts[blockIdx.x] = {c.want < c.rest ? least : 0,
+                            c.want < c.rest ? 0u : UINT32_MAX, 1};
     }
 }
 
-void kva_dev_topk_cut(const struct kva_dev_scores *x, const int32_t *first, int groups,
-                      const size_t *m, struct kva_cut_at *cut, void *stream)
+void kva_dev_topk_victim(const struct kva_dev_contest *x, struct kva_dev_cut *cut,
+                         void *stream)
 {
-    if (groups > 0)
-        KVA_LAUNCH(topk_cut, (unsigned)groups, THREADS, 0, stream, *x, first, m, cut);
+    if (x->cells > 0)
+        KVA_LAUNCH(topk_victim, (unsigned)x->cells, THREADS, 0, stream, *x, cut);
 }
 
-/* One warp: 32 cells at a time. */
-KVA_KERNEL(KVA_WARP) topk_offsets(const struct kva_cut_at *cut, int cells, size_t *to)
-{
-    int lane = (int)threadIdx.x;
-    size_t before = 0;
-
-    for (int c0 = 0; c0 < cells; c0 += KVA_WARP) {
-        int c = c0 + lane;
-        size_t n = c < cells ? cut[c].count : 0, upto = n;
-
-        for (int x = 1; x < KVA_WARP; x *= 2) {
-            size_t below = __shfl_up_sync(KVA_FULL, upto, x);
-
-            if (lane >= x)
-                upto += below;
-        }
-        if (c < cells)
-            to[c] = before + upto - n;
-        before += __shfl_sync(KVA_FULL, upto, KVA_WARP - 1);
-    }
-    if (lane == 0)
-        to[cells] = before;
-}
-
-void kva_dev_topk_offsets(const struct kva_cut_at *cut, int cells, size_t *to,
-                          void *stream)
-{
-    KVA_LAUNCH(topk_offsets, 1, KVA_WARP, 0, stream, cut, cells, to);
-}
-
-/* One ordered sweep: THREADS slots at a time, warps counted by ballots. */
+/* One ordered sweep, EACH * THREADS entries at a time: EACH rows of 32 a warp, counted by
+ * ballots. */
 KVA_KERNEL(THREADS)
-topk_list(struct kva_dev_scores x, const struct kva_cut_at *cuts, const size_t *to,
-          int32_t *slot)
+topk_list(struct kva_dev_contest x, const struct kva_dev_cut *cuts, int32_t *slot)
 {
     KVA_SHARED(uint32_t, of_warp, 2 * WARPS);
     int t = (int)threadIdx.x, lane = t % KVA_WARP, warp = t / KVA_WARP;
-    size_t c = blockIdx.x, first = x.off[c], n = x.off[c + 1] - first, out = to[c];
-    struct kva_cut_at at = cuts[c];
-    uint64_t cut = (uint64_t)at.score << 32 | at.pos;
+    struct kva_dev_cell c = x.cell[blockIdx.x];
+    struct kva_dev_cut cut = cuts[blockIdx.x];
+    size_t n = (size_t)c.n, lead = (size_t)c.lead, end = lead + (size_t)c.rest,
+           out = c.to;
     uint32_t *mine = of_warp; /* two lots, so that one barrier a sweep is enough */
 
-    for (size_t j0 = 0; j0 < n; j0 += THREADS) {
-        size_t j = j0 + (size_t)t;
-        bool in = j < n &&
-                  stays(key_of(x, first + j, j), cut, KVA_MUT(45) ? true : at.equal > 0);
-        unsigned bits = __ballot_sync(KVA_FULL, in);
-        uint32_t ahead = 0, all = 0;
+    if (KVA_MUT(45))
+        cut.equal = UINT32_MAX;
+    for (size_t j0 = 0; j0 < n; j0 += EACH * THREADS) {
+        size_t j1 = j0 + (size_t)warp * EACH * KVA_WARP + (size_t)lane;
+        unsigned bits[EACH];
+        uint32_t count = 0, ahead = 0, all = 0;
 
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            size_t j = j1 + (size_t)i * KVA_WARP;
+            bool open = j >= lead && j < end;
+
+            bits[i] =
+                __ballot_sync(KVA_FULL, j < n && (!open || stays(key_of(x, c, j), cut)));
+            count += (uint32_t)__popc(bits[i]);
+        }
         if (lane == 0)
-            mine[warp] = (uint32_t)__popc(bits);
+            mine[warp] = count;
         __syncthreads();
         for (int w = 0; w < WARPS; w++) {
             ahead += w < warp ? mine[w] : 0;
             all += mine[w];
         }
-        if (in)
-            slot[out + ahead + (uint32_t)__popc(bits & ((1u << lane) - 1u))] = (int32_t)j;
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            if (bits[i] >> lane & 1)
+                slot[out + ahead + (uint32_t)__popc(bits[i] & ((1u << lane) - 1u))] =
+                    (int32_t)(j1 + (size_t)i * KVA_WARP);
+            ahead += (uint32_t)__popc(bits[i]);
+        }
         out += all;
         mine = mine == of_warp ? of_warp + WARPS : of_warp;
     }
 }
 
-void kva_dev_topk_list(const struct kva_dev_scores *x, const struct kva_cut_at *cut,
-                       const size_t *to, int32_t *slot, void *stream)
+void kva_dev_topk_list(const struct kva_dev_contest *x, const struct kva_dev_cut *cut,
+                       int32_t *slot, void *stream)
 {
     if (x->cells > 0)
-        KVA_LAUNCH(topk_list, (unsigned)x->cells, THREADS, 0, stream, *x, cut, to, slot);
+        KVA_LAUNCH(topk_list, (unsigned)x->cells, THREADS, 0, stream, *x, cut, slot);
 }
 
-/* ---- the entry that goes ---- */
+/* ---- all cells together ---- */
 
-struct worst {
-    uint64_t key;
-    int32_t slot; /* -1: none */
-};
-
-KVA_DEVICE struct worst worse(struct worst a, struct worst b)
+/* The cut as of before `pass`. Block 0 leaves it for the launches behind. */
+KVA_DEVICE struct kva_dev_cut cut_before(int pass, struct kva_dev_cut *state,
+                                         const uint32_t *counts, struct finding *f)
 {
-    return b.slot >= 0 && (a.slot < 0 || b.key < a.key) ? b : a;
+    struct kva_dev_cut cut = state[pass > 0 ? pass - 1 : 0];
+
+    if (pass > 0 && !cut.found)
+        find_digit(counts + (size_t)(pass - 1) * BINS, pass - 1, f, &cut);
+    if (pass > 0 && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0)
+        state[pass] = cut;
+    return cut;
 }
 
-KVA_KERNEL(THREADS) topk_victim(struct kva_dev_scores x, int32_t *victim)
+/* The block's entries of its cell; false: none, and none to work for. */
+KVA_DEVICE bool part_of(const struct kva_dev_cell &c, size_t *from, size_t *to)
 {
-    KVA_SHARED(struct worst, of_warp, WARPS);
-    int t = (int)threadIdx.x;
-    size_t c = blockIdx.x, first = x.off[c], n = x.off[c + 1] - first;
-    struct worst v = {0, -1};
+    size_t first = (size_t)blockIdx.y * PART, rest = (size_t)c.rest;
 
-    for (size_t j = (size_t)t; j < n; j += THREADS)
-        if (x.rank == nullptr || x.rank[first + j] < 2)
-            v = worse(v, {key_of(x, first + j, j), (int32_t)j});
-    for (int d = 16; d > 0; d /= 2) {
-        struct worst b;
+    *from = (size_t)c.lead + (first < rest ? first : rest);
+    *to = (size_t)c.lead + (first + PART < rest ? first + PART : rest);
+    return *from < *to || (blockIdx.x == 0 && blockIdx.y == 0);
+}
 
-        b.key = __shfl_down_sync(KVA_FULL, v.key, d);
-        b.slot = __shfl_down_sync(KVA_FULL, v.slot, d);
-        v = worse(v, b);
-    }
-    if (t % KVA_WARP == 0)
-        of_warp[t / KVA_WARP] = v;
+KVA_DEVICE struct kva_dev_cut ahead_of(const struct kva_dev_cut *ahead)
+{
+    return ahead ? ahead[blockIdx.x] : kva_dev_cut{UINT64_MAX, 0, 1};
+}
+
+/* grid (cells, rest / PART) */
+KVA_KERNEL(THREADS)
+share_digits(struct kva_dev_contest x, const struct kva_dev_cut *ahead, int pass,
+             struct kva_dev_cut *state, uint32_t *counts)
+{
+    KVA_SHARED(uint32_t, hist, BINS);
+    KVA_SHARED(struct finding, finding, 1);
+    struct kva_dev_cell c = x.cell[blockIdx.x];
+    struct kva_dev_cut cut;
+    size_t from, to;
+
+    if (!part_of(c, &from, &to))
+        return;
+    cut = cut_before(pass, state, counts, finding);
+    if (cut.found)
+        return;
+    clear(hist);
     __syncthreads();
-    if (t == 0) {
-        for (int w = 1; w < WARPS; w++)
-            v = worse(v, of_warp[w]);
-        victim[c] = v.slot;
-    }
+    count_digits(x, c, from, to, ahead_of(ahead), pass, cut.key, hist);
+    if (!KVA_MUT(52))
+        __syncthreads();
+    for (int i = (int)threadIdx.x; i < BINS; i += THREADS)
+        if (hist[i] > 0)
+            atomicAdd(&counts[(size_t)pass * BINS + (size_t)i], hist[i]);
 }
 
-void kva_dev_topk_victim(const struct kva_dev_scores *x, int32_t *victim, void *stream)
+KVA_DEVICE uint32_t warp_sum(uint32_t v)
 {
-    if (x->cells > 0)
-        KVA_LAUNCH(topk_victim, (unsigned)x->cells, THREADS, 0, stream, *x, victim);
+    for (int d = KVA_WARP / 2; d > 0; d /= 2)
+        v += __shfl_xor_sync(KVA_FULL, v, d);
+    return v;
+}
+
+/* grid (cells, rest / PART) */
+KVA_KERNEL(THREADS)
+share_counts(struct kva_dev_contest x, const struct kva_dev_cut *ahead,
+             struct kva_dev_cut *state, uint32_t *counts)
+{
+    KVA_SHARED(struct finding, finding, 1);
+    struct kva_dev_cell c = x.cell[blockIdx.x];
+    struct kva_dev_cut cut, before = ahead_of(ahead);
+    uint32_t above = 0, level = 0, *out = counts + KVA_SHARE_ABOVE;
+    size_t from, to;
+
+    if (!part_of(c, &from, &to))
+        return;
+    cut = cut_before(KVA_SHARE_PASSES, state, counts, finding);
+    for (size_t j0 = from + threadIdx.x; j0 < to; j0 += EACH * THREADS) {
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            size_t j = j0 + (size_t)i * THREADS;
+            uint64_t key = j < to ? key_of(x, c, j) : 0;
+            bool in = j < to && !stays(key, before);
+
+            above += in && key > cut.key;
+            level += in && key == cut.key;
+        }
+    }
+    above = warp_sum(above);
+    level = warp_sum(level);
+    if (threadIdx.x % KVA_WARP == 0 && above > 0)
+        atomicAdd(&out[blockIdx.x], above);
+    if (threadIdx.x % KVA_WARP == 0 && level > 0)
+        atomicAdd(&out[gridDim.x + blockIdx.x], level);
+    if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0)
+        out[2 * gridDim.x] = cut.equal;
+}
+
+void kva_dev_share(const struct kva_dev_contest *x, const struct kva_dev_cut *ahead,
+                   struct kva_dev_cut *state, uint32_t *counts, void *stream)
+{
+    dim3 grid((unsigned)x->cells, (unsigned)((x->most + PART - 1) / PART));
+
+    if (x->cells < 1 || x->most < 1)
+        return;
+    for (int pass = 0; pass < KVA_SHARE_PASSES; pass++)
+        KVA_LAUNCH(share_digits, grid, THREADS, 0, stream, *x, ahead, pass, state,
+                   counts);
+    KVA_LAUNCH(share_counts, grid, THREADS, 0, stream, *x, ahead, state, counts);
 }

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* topk.h - the entries that stay, on the device: exact, in any group of KV heads
+/* topk.h - the entries that stay, on the device: exact, per KV head and over many of them
  * (kernels.md 3.4f, 3.4g).
  *
- * The order is that of methods/rank.c: class (2 protected, 1 ordinary, 0 must go), score,
- * position, larger stays; over several KV heads the lower one is first among the rest.
- * It is one unsigned number of 64 bits: the score's bits made ascending (-0 as +0, a NaN
- * as -inf), all ones for class 2, 0 for class 0, above the position. Radix selection
- * finds the m-th largest: eight passes of 8 bits, the last four only where scores tie at
- * the cut. Positions decide, not slots, so unsorted cells need nothing else.
+ * The order is that of methods/rank.c: score, then position, larger stays; over several
+ * cells (KV heads) the lower one is first among the rest. Score and position are one
+ * unsigned number of 64 bits: the score's bits made ascending (-0 as +0, a NaN as -inf)
+ * above the position. Radix selection finds the one where the count from above reaches
+ * what is wanted: six digits of 11, 11 and 10 bits twice, the last three only where
+ * scores tie at the cut. Protected entries never compete.
  *
- * First the cut and the counts of every cell (kva_dev_topk_cut), then their sums, then
- * the slots that stay, ascending. A cell is a KV head of a layer; a group is one cell
- * (uniform budgets), a layer (AdaKV) or everything (global). All pointers are device
- * memory; a launcher neither waits nor allocates. */
+ * All pointers are device memory; a launcher neither waits nor allocates. */
 #ifndef KVA_CUDA_TOPK_H
 #define KVA_CUDA_TOPK_H
 
@@ -23,31 +20,49 @@
 extern "C" {
 #endif
 
-struct kva_dev_scores { /* ragged: entry j of cell c at off[c] + j */
+/* A cell: entries s[first .. first + n). Its first `lead` and those behind `lead + rest`
+ * stay; the `rest` compete, and `want` of them stay, all when there are no more. */
+struct kva_dev_cell {
+    size_t first, to; /* to: where its list of those that stay begins */
+    int32_t n, lead, rest, want;
+    int32_t pos, unused; /* of the first entry, where positions are consecutive */
+};
+
+struct kva_dev_contest {
     const float *s;
-    const int32_t *pos;  /* unique in a cell; NULL: j */
-    const uint8_t *rank; /* class 0..2; NULL: all ordinary */
-    const size_t *off;   /* [cells + 1] */
-    int cells;
+    const int32_t *pos; /* like s, unique in a cell; NULL: cell.pos + j */
+    const struct kva_dev_cell *cell;
+    int cells, most; /* most: the largest `rest` */
 };
 
-/* What of a cell stays: keys above (score, pos), and of equal ones `equal`. */
-struct kva_cut_at {
-    uint32_t score, pos;
-    uint32_t equal, count;
+/* Keys above `key` stay, and of those that equal it `equal`. While it is looked for: the
+ * digits found so far, and how many of the keys that begin so are wanted. */
+struct kva_dev_cut {
+    uint64_t key;
+    uint32_t equal, found;
 };
 
-/* Group g holds cells first[g] .. first[g + 1] - 1 (first NULL: cell g alone) and keeps
- * its m[g] best, all when it has no more. cut[cells]. */
-void kva_dev_topk_cut(const struct kva_dev_scores *x, const int32_t *first, int groups,
-                      const size_t *m, struct kva_cut_at *cut, void *stream);
-/* to[cells + 1] */
-void kva_dev_topk_offsets(const struct kva_cut_at *cut, int cells, size_t *to,
-                          void *stream);
-void kva_dev_topk_list(const struct kva_dev_scores *x, const struct kva_cut_at *cut,
-                       const size_t *to, int32_t *slot, void *stream);
-/* The entry that goes first: victim[cells], -1 where all are protected. */
-void kva_dev_topk_victim(const struct kva_dev_scores *x, int32_t *victim, void *stream);
+/* cut[cells] */
+void kva_dev_topk_cut(const struct kva_dev_contest *x, struct kva_dev_cut *cut,
+                      void *stream);
+/* The same where no cell loses more than one: the entry that goes, in one sweep. */
+void kva_dev_topk_victim(const struct kva_dev_contest *x, struct kva_dev_cut *cut,
+                         void *stream);
+/* Ascending indices, protected ones included, to slot[cell.to] and on. */
+void kva_dev_topk_list(const struct kva_dev_contest *x, const struct kva_dev_cut *cut,
+                       int32_t *slot, void *stream);
+
+/* One cut over all cells. What `ahead` lets stay (NULL: nothing; else the cuts of
+ * kva_dev_topk_cut) does not compete. state[0] = {0, wanted, 0} with 1 <= wanted < those
+ * that compete. counts, all 0 at first, is KVA_SHARE_COUNTS of uint32_t: at
+ * KVA_SHARE_ABOVE[cells] how many of each are above the cut, behind them [cells] how many
+ * equal it, behind those how many of these stay, lower cells first. */
+enum { KVA_SHARE_PASSES = 6, KVA_SHARE_BINS = 2048 };
+#define KVA_SHARE_ABOVE         (KVA_SHARE_PASSES * KVA_SHARE_BINS)
+#define KVA_SHARE_COUNTS(cells) ((size_t)KVA_SHARE_ABOVE + 2 * (size_t)(cells) + 1)
+void kva_dev_share(const struct kva_dev_contest *x, const struct kva_dev_cut *ahead,
+                   struct kva_dev_cut *state /*[KVA_SHARE_PASSES + 1]*/, uint32_t *counts,
+                   void *stream);
 
 #ifdef __cplusplus
 }

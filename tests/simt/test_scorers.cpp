@@ -2,7 +2,7 @@
 /* test_scorers.cpp - kernels of the scorers against double references and against the
  * CPU's numerics f32: geometry, moments, window weights, projected norms, pooling. */
 #include "kernels/cuda/geometry.h"
-#include "kernels/cuda/pool1d.h"
+#include "kernels/cuda/pool.h"
 #include "kernels/cuda/project.h"
 #include "kernels/cuda/window.h"
 #include "kernels/kernels.h"
@@ -531,35 +531,79 @@ TEST(slabs_and_the_factor_give_the_norms_of_the_whole)
 
 /* ---- pooling ---- */
 
-TEST(pooling_is_that_of_the_methods)
+namespace
 {
-    ragged x({1, 2, 255, 256, 0, 300}, 1);
-    struct kva_dev_rows d = x.dev();
 
-    for (int kernel : {1, 3, 7, 63, 601})
-        for (int max = 0; max < 2; max++) {
-            std::vector<double> want;
+/* The sums of the CPU, one after the other. */
+double pooled(const std::vector<double> &x, int j, int kernel, bool max)
+{
+    int n = (int)x.size(), from = std::max(j - kernel / 2, 0);
+    double best = x[(size_t)from], sum = 0;
 
-            for (int h = 0; h < x.heads; h++)
-                for (long n = (long)x.n(h), j = 0; j < n; j++) {
-                    double best = -INFINITY, sum = 0;
+    for (int i = from; i < n && i <= j + kernel / 2; i++) {
+        best = x[(size_t)i] > best ? x[(size_t)i] : best;
+        sum += x[(size_t)i];
+    }
+    return max ? best : sum / kernel;
+}
 
-                    for (long i = j - kernel / 2; i <= j + kernel / 2; i++)
-                        if (i >= 0 && i < n) {
-                            best = fmax(best, (double)*x.row(h, (size_t)i));
-                            sum += (double)*x.row(h, (size_t)i);
-                        }
-                    want.push_back(max ? best : sum / kernel);
+} // namespace
+
+TEST(pooling_has_the_bits_of_the_methods)
+{
+    const std::vector<size_t> held = {1, 2, 255, 256, 0, 300, 40};
+    const int kv = (int)held.size();
+
+    for (int group : {1, 3})
+        for (int kernel : {1, 3, 7, 63, 255})
+            for (int form = 0; form < 4; form++) {
+                bool max = form & 1, before = form & 2;
+                std::vector<size_t> off = {5}, n, a_off; /* with gaps */
+                std::vector<float> m(3), want(5, 9);
+
+                for (size_t h : held) {
+                    off.push_back(off.back() + h);
+                    n.push_back(random_below(3) ? (size_t)random_below((int)h + 1) : h);
+                    for (int a = 0; a < group; a++) {
+                        a_off.push_back(m.size());
+                        for (size_t j = 0; j < h; j++)
+                            m.push_back(random_below(7)   ? random_float()
+                                        : random_below(2) ? 0.0f
+                                                          : -0.0f);
+                    }
                 }
-            auto got = in_orders([&] {
-                std::vector<float> y(want.size(), NAN);
+                for (int h = 0; h < kv; h++)
+                    for (int j = 0; j < (int)held[(size_t)h]; j++) {
+                        std::vector<double> mean(n[(size_t)h]);
+                        double sum = 0;
 
-                kva_dev_pool1d(x.data.data(), x.off.data(), x.heads, d.most, kernel, max,
-                               y.data(), NULL);
-                return y;
-            });
-            CHECK_CLOSE(got.data(), want.data(), want.size(), max ? 0 : 1e-7);
-        }
+                        for (int a = h * group; a < (h + 1) * group; a++) {
+                            auto first = m.begin() + (long)a_off[(size_t)a];
+                            std::vector<double> x(first, first + (long)n[(size_t)h]);
+
+                            for (size_t i = 0; i < x.size(); i++)
+                                mean[i] += x[i];
+                            if (j < (int)n[(size_t)h])
+                                sum += pooled(x, j, kernel, max);
+                        }
+                        for (double &x : mean)
+                            x /= group;
+                        want.push_back(j >= (int)n[(size_t)h] ? 0.0f
+                                       : before ? (float)pooled(mean, j, kernel, max)
+                                                : (float)(sum / group));
+                    }
+                auto got = in_orders([&] {
+                    std::vector<float> s(off.back(), 9);
+                    struct kva_dev_pool p = {
+                        m.data(), a_off.data(), off.data(), n.data(), kv * group,
+                        kv,       300,          kernel,     max,      before};
+
+                    kva_dev_pool_heads(&p, s.data(), NULL);
+                    return s;
+                });
+                for (size_t i = 0; i < want.size(); i++)
+                    CHECK_INT(kva_bits(got[i]), kva_bits(want[i]));
+            }
 }
 
 PARITY_MAIN

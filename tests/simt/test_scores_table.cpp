@@ -4,7 +4,15 @@
 #include "kernels/kernels.h"
 #include "tests/simt/parity.h"
 
+#ifdef KVA_HOST_SIMT
+#include "tests/simt/rt_host.h"
+#endif
+
 #include <algorithm>
+#include <tuple>
+extern "C" {
+#include "methods/rank.h"
+}
 
 namespace
 {
@@ -214,6 +222,210 @@ TEST(windows_from_any_memory_are_those_of_the_cpu)
     CHECK_INT(got.size(), want.size());
     CHECK_CLOSE(got.data(), want.data(), 3 * end, 3e-7);
     CHECK_CLOSE(got.data() + 3 * end, want.data() + 3 * end, got.size() - 3 * end, 1e-6);
+}
+
+TEST(pooled_windows_from_any_memory_have_the_bits_of_the_cpu)
+{
+    tables t;
+    const std::vector<size_t> off = {2, 3, 34, 34, 140}, n = {1, 20, 0, 106};
+    const int kv = 4, group = 2;
+
+    for (int form = 0; form < 4; form++)
+        for (int kernel : {1, 5}) {
+            std::vector<size_t> a_off;
+            size_t end = 1;
+
+            for (int a = 0; a < kv * group; a++) {
+                a_off.push_back(end);
+                end += off[(size_t)(a / group) + 1] - off[(size_t)(a / group)] + 1;
+            }
+            std::vector<float> m = random_floats(end);
+            auto run = [&](struct kva_ops *ops, place w) {
+                array<float> dm(ops, w, m), s(ops, w, std::vector<float>(off.back(), 7));
+                struct kva_pool_heads p = {dm.p,   a_off.data(),    kv * group,
+                                           kv,     off.data(),      n.data(),
+                                           kernel, (form & 1) != 0, (form & 2) != 0};
+
+                ops->pool_heads(ops, &p, s.p);
+                return s.get();
+            };
+            auto got = everywhere([&](place w) { return run(t.dev, w); });
+
+            CHECK(got[0] == 7 && got[1] == 7 && got[2] != 7);
+            if (t.cpu->pool_heads)
+                CHECK(memcmp(got.data(), run(t.cpu, HOST).data(), off.back() * 4) == 0);
+        }
+}
+
+/* ---- selection ---- */
+
+namespace
+{
+
+/* Host-side waits while f runs: `want`, where they can be counted. */
+template <typename F> void check_waits(size_t want, F f)
+{
+#ifdef KVA_HOST_SIMT
+    size_t before = kva_rt_host_waits();
+
+    f();
+    CHECK_INT(kva_rt_host_waits() - before, want);
+#else
+    (void)want;
+    f();
+#endif
+}
+
+/* KV heads with ties, NaN and protected ends. */
+struct selection {
+    std::vector<size_t> off = {3}; /* what lies before is not theirs */
+    std::vector<float> s = std::vector<float>(3, 99);
+    std::vector<int32_t> pos = std::vector<int32_t>(3);
+    std::vector<int> lead, tail;
+    selection(const std::vector<int> &cells, bool gaps)
+    {
+        for (int n : cells) {
+            int first = random_below(n / 4 + 1), last = random_below(n / 4 + 1);
+            int32_t at = (int32_t)random_below(3);
+
+            off.push_back(off.back() + (size_t)n);
+            lead.push_back(first);
+            tail.push_back(random_below(6) ? last : n - first);
+            for (int j = 0; j < n; j++) {
+                int v = random_below(30);
+
+                s.push_back(v == 0   ? -0.0f
+                            : v == 1 ? NAN
+                            : v == 2 ? -INFINITY
+                                     : (float)(v - 15) * 0.3f);
+                pos.push_back(at += 1 + (gaps ? random_below(2) : 0));
+            }
+        }
+    }
+    int cells() const
+    {
+        return (int)lead.size();
+    }
+    int n(int c) const
+    {
+        return (int)(off[(size_t)c + 1] - off[(size_t)c]);
+    }
+    int closed(int c) const
+    {
+        return lead[(size_t)c] + tail[(size_t)c];
+    }
+    struct kva_contest contest(const float *scores) const
+    {
+        return {scores, pos.data(), off.data(), cells(), lead.data(), tail.data()};
+    }
+    /* The rest of a cell, best first. */
+    std::vector<std::pair<uint64_t, int>> ranking(int c) const
+    {
+        std::vector<std::pair<uint64_t, int>> all;
+
+        for (int j = lead[(size_t)c]; j < n(c) - tail[(size_t)c]; j++) {
+            size_t at = off[(size_t)c] + (size_t)j;
+
+            all.push_back({kva_rank_key(isnan(s[at]) ? -INFINITY : s[at], pos[at]), j});
+        }
+        std::sort(all.rbegin(), all.rend());
+        return all;
+    }
+};
+
+} // namespace
+
+TEST(lists_from_any_memory_are_those_of_the_methods_order)
+{
+    tables t;
+
+    for (int form = 0; form < 4; form++) { /* lists in one piece or not; victims or not */
+        selection x({1, 40, 7, 300, 64, 1}, true);
+        std::vector<int> b;
+        std::vector<size_t> to;
+        size_t end = 2;
+
+        for (int c = 0; c < x.cells(); c++) {
+            int rest = x.n(c) - x.closed(c);
+
+            b.push_back(x.closed(c) +
+                        (form & 1 ? rest - (rest > 0 && c % 2) : random_below(rest + 1)));
+            to.push_back(end);
+            end += (size_t)b.back() + (form & 2 ? 1 : 0);
+        }
+        if (form & 2) /* and not even in order */
+            std::swap(to[0], to[5]);
+        auto got = everywhere([&](place w) {
+            array<float> s(t.dev, w, x.s);
+            std::vector<int32_t> rank(end + 1, -7);
+            struct kva_contest k = x.contest(s.p);
+
+            check_waits(
+                1, [&] { t.dev->choose(t.dev, &k, b.data(), to.data(), rank.data()); });
+            return rank;
+        });
+        std::vector<int32_t> want(end + 1, -7);
+        for (int c = 0; c < x.cells(); c++) {
+            auto all = x.ranking(c);
+            std::vector<int32_t> keep;
+
+            for (int j = 0; j < x.n(c); j++)
+                if (j < x.lead[(size_t)c] || j >= x.n(c) - x.tail[(size_t)c])
+                    keep.push_back(j);
+            for (int i = 0; i < b[(size_t)c] - x.closed(c); i++)
+                keep.push_back(all[(size_t)i].second);
+            std::sort(keep.begin(), keep.end());
+            std::copy(keep.begin(), keep.end(), want.begin() + (long)to[(size_t)c]);
+        }
+        CHECK(got == want);
+    }
+    CHECK_OK(t.dev->sync(t.dev, err));
+}
+
+TEST(budgets_from_any_memory_are_those_of_the_methods_order)
+{
+    tables t;
+
+    for (int round = 0; round < 12; round++) {
+        selection x({1, 40, 7, 300, 64, 1}, round % 2);
+        std::vector<int> reserve, want, b;
+        std::vector<std::tuple<uint64_t, int>> all;
+        uint64_t ahead = 0, open = 0, total;
+
+        for (int c = 0; c < x.cells(); c++) {
+            int rest = x.n(c) - x.closed(c);
+
+            reserve.push_back(round < 4   ? 0
+                              : round < 8 ? random_below(rest / 2 + 1)
+                                          : random_below(2 * rest + 2));
+            want.push_back(x.closed(c) + std::min(reserve.back(), rest));
+            ahead += (uint64_t)want.back();
+            auto ranking = x.ranking(c);
+            for (size_t i = (size_t)std::min(reserve.back(), rest); i < ranking.size();
+                 i++)
+                all.push_back({ranking[i].first, -c});
+        }
+        open = all.size();
+        if (open == 0)
+            continue;
+        total = ahead + (round % 4 == 3 ? open : 1 + (uint64_t)random_below((int)open));
+        std::sort(all.rbegin(), all.rend());
+        for (uint64_t i = 0; i < total - ahead; i++)
+            want[(size_t)-std::get<1>(all[i])]++;
+        auto got = everywhere([&](place w) {
+            array<float> s(t.dev, w, x.s);
+            std::vector<int> got(x.lead.size(), -1);
+            struct kva_contest k = x.contest(s.p);
+
+            check_waits(total - ahead < open,
+                        [&] { /* all stay: nothing to ask */
+                              t.dev->share(t.dev, &k, reserve.data(), total, got.data());
+                        });
+            return got;
+        });
+        CHECK(got == want);
+    }
+    CHECK_OK(t.dev->sync(t.dev, err));
 }
 
 /* Norms of a projection, from weights as a file holds them: in one slab and in place. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* test_topk.cpp - selection on the device against the order of methods/rank.c: exact,
- * ties included, per KV head, per layer and over all. */
+ * ties included, per KV head and over many of them. */
 #include "kernels/cuda/topk.h"
 #include "tests/simt/parity.h"
 
@@ -12,115 +12,210 @@ extern "C" {
 namespace
 {
 
+/* Cells of scores, of which the first lead and the last tail are protected. */
 struct scores {
-    std::vector<size_t> off;
+    std::vector<size_t> off = {0};
     std::vector<float> s;
     std::vector<int32_t> pos;
-    std::vector<uint8_t> rank;
+    std::vector<int> lead, tail;
     int cells() const
     {
         return (int)off.size() - 1;
     }
-    size_t n(int c) const
+    int n(int c) const
     {
-        return off[(size_t)c + 1] - off[(size_t)c];
+        return (int)(off[(size_t)c + 1] - off[(size_t)c]);
     }
-    struct kva_dev_scores dev(bool ranks = true, bool positions = true) const
+    int rest(int c) const
     {
-        return {s.data(), positions ? pos.data() : nullptr, ranks ? rank.data() : nullptr,
-                off.data(), cells()};
+        return n(c) - lead[(size_t)c] - tail[(size_t)c];
+    }
+    void add(const std::vector<float> &v, int first, int last)
+    {
+        off.push_back(off.back() + v.size());
+        s.insert(s.end(), v.begin(), v.end());
+        for (size_t j = 0; j < v.size(); j++)
+            pos.push_back((int32_t)j);
+        lead.push_back(first);
+        tail.push_back(last);
     }
 };
 
-/* Scores with heavy ties, both zeros, NaN and infinities; positions in no order. */
-scores make(const std::vector<size_t> &n, int values)
+float score(int values)
+{
+    int v = random_below(values);
+
+    return v == 0   ? -0.0f
+           : v == 1 ? NAN
+           : v == 2 ? 0.0f
+           : v == 3 ? -INFINITY
+           : v == 4 ? INFINITY
+                    : (float)(v - values / 2) * 0.37f;
+}
+
+/* Scores with heavy ties, both zeros, NaN and infinities; ascending positions with gaps.
+ */
+scores make(const std::vector<size_t> &n, int values, bool gaps = true)
 {
     scores x;
 
-    x.off.push_back(0);
     for (size_t m : n) {
-        size_t first = x.off.back();
+        std::vector<float> v(m);
+        int32_t at = 0;
 
-        x.off.push_back(first + m);
-        for (size_t j = 0; j < m; j++) {
-            int v = random_below(values);
-
-            x.s.push_back(v == 0   ? -0.0f
-                          : v == 1 ? NAN
-                          : v == 2 ? 0.0f
-                          : v == 3 ? -INFINITY
-                          : v == 4 ? INFINITY
-                                   : (float)(v - values / 2) * 0.37f);
-            x.pos.push_back((int32_t)j * 3);
-            x.rank.push_back(random_below(9) == 0 ? (random_below(2) ? 2 : 0) : 1);
-        }
-        for (size_t j = m; j > 1; j--)
-            std::swap(x.pos[first + j - 1], x.pos[first + (size_t)random_below((int)j)]);
+        for (float &s : v)
+            s = score(values);
+        int lead = random_below(3) ? random_below((int)m / 4 + 1) : 0;
+        int tail = random_below(3) ? random_below((int)m / 4 + 1) : 0;
+        x.add(v, lead, random_below(8) == 0 ? (int)m - lead : tail);
+        for (size_t j = x.off[x.off.size() - 2]; gaps && j < x.off.back(); j++)
+            x.pos[j] = at += 1 + random_below(2);
     }
     return x;
 }
 
-/* What stays of cells c0 .. c1 - 1 when their m best do: slots of each cell. */
-void reference(const scores &x, bool ranks, int c0, int c1, size_t m,
-               std::vector<std::vector<int32_t>> &keep)
+uint64_t key(const scores &x, size_t at)
 {
-    struct entry {
-        int rank;
-        uint64_t key;
-        int cell, slot;
-    };
-    std::vector<entry> all;
-
-    for (int c = c0; c < c1; c++)
-        for (size_t j = 0; j < x.n(c); j++) {
-            size_t at = x.off[(size_t)c] + j;
-            int rank = ranks ? x.rank[at] : 1;
-            /* the score of a protected entry does not count, nor that of one that must go
-             */
-            float s = rank != 1 ? 0 : std::isnan(x.s[at]) ? -INFINITY : x.s[at];
-
-            all.push_back({rank, kva_rank_key(s, x.pos[at]), c, (int)j});
-        }
-    std::stable_sort(all.begin(), all.end(), [](const entry &a, const entry &b) {
-        return a.rank != b.rank ? a.rank > b.rank
-               : a.key != b.key ? a.key > b.key
-                                : a.cell < b.cell;
-    });
-    for (size_t i = 0; i < all.size() && i < m; i++)
-        keep[(size_t)all[i].cell].push_back(all[i].slot);
-    for (int c = c0; c < c1; c++)
-        std::sort(keep[(size_t)c].begin(), keep[(size_t)c].end());
+    return kva_rank_key(std::isnan(x.s[at]) ? -INFINITY : x.s[at], x.pos[at]);
 }
 
-/* Offsets of the kept lists, then the lists. */
-std::vector<int64_t> select(const struct kva_dev_scores &x, const int32_t *first,
-                            int groups, const size_t *m)
+/* What stays of a cell: indices, ascending. */
+std::vector<int32_t> kept(const scores &x, int c, int b)
 {
-    std::vector<struct kva_cut_at> cut((size_t)x.cells);
-    std::vector<size_t> to((size_t)x.cells + 1);
-    std::vector<int64_t> out;
+    size_t first = x.off[(size_t)c], lead = (size_t)x.lead[(size_t)c];
+    std::vector<uint64_t> keys;
+    std::vector<int32_t> keep;
+    int m = b - x.n(c) + x.rest(c);
 
-    kva_dev_topk_cut(&x, first, groups, m, cut.data(), NULL);
-    kva_dev_topk_offsets(cut.data(), x.cells, to.data(), NULL);
-    for (int c = 0; c < x.cells; c++)
-        CHECK_INT(to[(size_t)c + 1] - to[(size_t)c], cut[(size_t)c].count);
-    std::vector<int32_t> slot(to.back(), -1);
-    kva_dev_topk_list(&x, cut.data(), to.data(), slot.data(), NULL);
-    out.assign(to.begin(), to.end());
-    out.insert(out.end(), slot.begin(), slot.end());
+    for (int j = 0; j < x.rest(c); j++)
+        keys.push_back(key(x, first + lead + (size_t)j));
+    struct kva_cut cut = {UINT64_MAX, 0};
+    if (m > 0)
+        cut = kva_rank_cut(keys.data(), keys.size(), (size_t)m);
+    for (int j = 0; j < x.n(c); j++) {
+        bool open = j >= x.lead[(size_t)c] && j < x.n(c) - x.tail[(size_t)c];
+
+        if (!open || (m > 0 && key(x, first + (size_t)j) >= cut.key))
+            keep.push_back(j);
+    }
+    CHECK_INT(keep.size(), b);
+    return keep;
+}
+
+/* The cells with how many of the rest stay. */
+struct contest {
+    std::vector<struct kva_dev_cell> cell;
+    struct kva_dev_contest dev;
+    contest(const scores &x, const std::vector<int> &want, bool positions)
+    {
+        size_t to = 0;
+
+        dev = {x.s.data(), positions ? x.pos.data() : nullptr, nullptr, x.cells(), 0};
+        for (int c = 0; c < x.cells(); c++) {
+            int32_t first = x.n(c) > 0 ? x.pos[x.off[(size_t)c]] : 0;
+
+            cell.push_back({x.off[(size_t)c], to, x.n(c), x.lead[(size_t)c], x.rest(c),
+                            want[(size_t)c], first, 0});
+            to += (size_t)(x.n(c) - x.rest(c) + std::min(want[(size_t)c], x.rest(c)));
+            dev.most = std::max(dev.most, x.rest(c));
+        }
+        dev.cell = cell.data();
+        total = to;
+    }
+    size_t total;
+};
+
+typedef void find_cut(const struct kva_dev_contest *, struct kva_dev_cut *, void *);
+
+/* The lists of all cells, one behind the other; nothing is written behind them. */
+std::vector<int32_t> lists(const scores &x, const std::vector<int> &want, find_cut *find,
+                           bool positions = true)
+{
+    contest d(x, want, positions);
+    std::vector<struct kva_dev_cut> cut((size_t)x.cells());
+    std::vector<int32_t> slot(2 * d.total + 64, -1);
+
+    find(&d.dev, cut.data(), NULL);
+    kva_dev_topk_list(&d.dev, cut.data(), slot.data(), NULL);
+    for (size_t i = d.total; i < slot.size(); i++)
+        CHECK_INT(slot[i], -1);
+    slot.resize(d.total);
+    return slot;
+}
+
+std::vector<int32_t> wanted_lists(const scores &x, const std::vector<int> &want)
+{
+    std::vector<int32_t> all;
+
+    for (int c = 0; c < x.cells(); c++) {
+        auto one = kept(x, c, x.n(c) - x.rest(c) + std::min(want[(size_t)c], x.rest(c)));
+
+        all.insert(all.end(), one.begin(), one.end());
+    }
+    return all;
+}
+
+/* Budgets of one ranking: how many of each cell's rest stay. */
+std::vector<uint32_t> budgets(const scores &x, const std::vector<int> &reserve,
+                              uint32_t want, bool positions)
+{
+    contest d(x, reserve, positions);
+    size_t cells = (size_t)x.cells();
+    std::vector<struct kva_dev_cut> ahead(cells), state(KVA_SHARE_PASSES + 1);
+    std::vector<uint32_t> counts(KVA_SHARE_COUNTS(cells)), out;
+    bool any = std::any_of(reserve.begin(), reserve.end(), [](int r) { return r > 0; });
+
+    state[0] = {0, want, 0};
+    if (any)
+        kva_dev_topk_cut(&d.dev, ahead.data(), NULL);
+    kva_dev_share(&d.dev, any ? ahead.data() : NULL, state.data(), counts.data(), NULL);
+    const uint32_t *got = counts.data() + KVA_SHARE_ABOVE;
+    uint32_t left = got[2 * cells];
+    for (size_t c = 0; c < cells; c++) {
+        uint32_t level = std::min(left, got[cells + c]);
+
+        out.push_back((uint32_t)std::min(reserve[c], x.rest((int)c)) + got[c] + level);
+        left -= level;
+    }
     return out;
 }
 
-void compare(const std::vector<int64_t> &got,
-             const std::vector<std::vector<int32_t>> &want)
+std::vector<uint32_t> wanted_budgets(const scores &x, const std::vector<int> &reserve,
+                                     uint32_t want)
 {
-    size_t cells = want.size();
+    struct entry {
+        uint64_t key;
+        int cell;
+    };
+    std::vector<entry> all;
+    std::vector<uint32_t> b((size_t)x.cells());
 
-    for (size_t c = 0; c < cells; c++) {
-        CHECK_INT(got[c + 1] - got[c], want[c].size());
-        for (size_t i = 0; i < want[c].size(); i++)
-            CHECK_INT(got[cells + 1 + (size_t)got[c] + i], want[c][i]);
+    for (int c = 0; c < x.cells(); c++) {
+        std::vector<uint64_t> keys;
+        size_t ahead = (size_t)std::min(reserve[(size_t)c], x.rest(c));
+
+        for (int j = 0; j < x.rest(c); j++)
+            keys.push_back(key(x, x.off[(size_t)c] + (size_t)(x.lead[(size_t)c] + j)));
+        std::sort(keys.rbegin(), keys.rend());
+        b[(size_t)c] = (uint32_t)ahead;
+        for (size_t i = ahead; i < keys.size(); i++)
+            all.push_back({keys[i], c});
     }
+    std::stable_sort(all.begin(), all.end(),
+                     [](const entry &a, const entry &e) { return a.key > e.key; });
+    CHECK(want <= all.size());
+    for (uint32_t i = 0; i < want; i++)
+        b[(size_t)all[i].cell]++;
+    return b;
+}
+
+uint32_t open_entries(const scores &x, const std::vector<int> &reserve)
+{
+    uint32_t n = 0;
+
+    for (int c = 0; c < x.cells(); c++)
+        n += (uint32_t)(x.rest(c) - std::min(reserve[(size_t)c], x.rest(c)));
+    return n;
 }
 
 } // namespace
@@ -128,145 +223,136 @@ void compare(const std::vector<int64_t> &got,
 /* kernels.md 3.4f */
 TEST(worked_selection)
 {
-    scores x = {{0, 5}, {3, 1, 3, 2, 3}, {0, 1, 2, 3, 4}, {1, 1, 1, 1, 1}};
-    auto best = [&](size_t m) {
-        auto v = in_orders([&] { return select(x.dev(), NULL, 1, &m); });
-
-        return std::vector<int64_t>(v.begin() + 2, v.end());
+    scores x;
+    auto best = [&](int m) {
+        return in_orders([&] { return lists(x, {m}, kva_dev_topk_cut); });
     };
 
-    CHECK(best(2) == (std::vector<int64_t>{2, 4}));
-    CHECK(best(5) == (std::vector<int64_t>{0, 1, 2, 3, 4}));
-    CHECK(best(9) == (std::vector<int64_t>{0, 1, 2, 3, 4}));
+    x.add({3, 1, 3, 2, 3}, 0, 0);
+    CHECK(best(2) == (std::vector<int32_t>{2, 4}));
+    CHECK(best(5) == (std::vector<int32_t>{0, 1, 2, 3, 4}));
+    CHECK(best(9) == (std::vector<int32_t>{0, 1, 2, 3, 4}));
     CHECK(best(0).empty());
-    x.rank[1] = 2;
-    CHECK(best(2) == (std::vector<int64_t>{1, 4}));
-    x.rank[4] = 0;
-    CHECK(best(3) == (std::vector<int64_t>{0, 1, 2}));
-    x.pos = {9, 1, 2, 3, 4}; /* newest by position, not by slot */
-    CHECK(best(2) == (std::vector<int64_t>{0, 1}));
+    x.lead[0] = 2;
+    CHECK(best(1) == (std::vector<int32_t>{0, 1, 4}));
+    x.tail[0] = 1;
+    CHECK(best(1) == (std::vector<int32_t>{0, 1, 2, 4}));
+    CHECK(best(0) == (std::vector<int32_t>{0, 1, 4}));
 }
 
 TEST(each_cell_keeps_what_the_methods_order_says)
 {
-    const std::vector<size_t> cells = {1, 31, 0, 32, 33, 257, 1000, 64};
+    const std::vector<size_t> cells = {1, 31, 0, 32, 33, 257, 2500, 64};
 
     for (int values : {1, 8, 40, 100000})
-        for (int round = 0; round < 2; round++) {
+        for (int round = 0; round < 3; round++) {
             scores x = make(cells, values);
-            std::vector<std::vector<int32_t>> want(cells.size());
-            std::vector<size_t> m;
+            std::vector<int> want;
 
-            for (size_t c = 0; c < cells.size(); c++) {
-                m.push_back((size_t)random_below((int)cells[c] + 3));
-                reference(x, round == 0, (int)c, (int)c + 1, m[c], want);
-            }
-            compare(in_orders([&] {
-                        return select(x.dev(round == 0), NULL, x.cells(), m.data());
-                    }),
-                    want);
+            for (int c = 0; c < x.cells(); c++)
+                want.push_back(round == 2 ? x.rest(c) - (x.rest(c) > 0)
+                                          : random_below(x.rest(c) + 3));
+            CHECK(in_orders([&] { return lists(x, want, kva_dev_topk_cut); }) ==
+                  wanted_lists(x, want));
         }
-}
-
-/* A sorted cell may leave its positions away. */
-TEST(slots_stand_for_ascending_positions)
-{
-    scores x = make({700}, 9);
-    size_t m = 313;
-
-    for (size_t j = 0; j < 700; j++)
-        x.pos[j] = (int32_t)j + 5;
-    CHECK(select(x.dev(), NULL, 1, &m) == select(x.dev(true, false), NULL, 1, &m));
-}
-
-TEST(layers_and_the_whole_keep_what_the_methods_order_says)
-{
-    const std::vector<size_t> cells = {40, 1, 200, 33, 0, 64, 300, 31};
-    const std::vector<std::vector<int32_t>> groupings = {
-        {0, 4, 8}, {0, 8}, {0, 1, 5, 8}, {0, 0, 8}};
-
-    for (int values : {1, 7, 30, 100000})
-        for (const auto &first : groupings) {
-            scores x = make(cells, values);
-            std::vector<std::vector<int32_t>> want(cells.size());
-            std::vector<size_t> m;
-
-            for (size_t g = 0; g + 1 < first.size(); g++) {
-                size_t held = x.off[(size_t)first[g + 1]] - x.off[(size_t)first[g]];
-
-                m.push_back((size_t)random_below((int)held + 2));
-                reference(x, true, first[g], first[g + 1], m[g], want);
-            }
-            compare(in_orders([&] {
-                        return select(x.dev(), first.data(), (int)m.size(), m.data());
-                    }),
-                    want);
-        }
-}
-
-/* The counts of a group are the budgets that methods/ gives the KV heads of a flat
- * ranking, and a cell's list is what it keeps of them. */
-TEST(a_group_gives_the_budgets_of_the_flat_ranking)
-{
-    for (int round = 0; round < 6; round++) {
-        const std::vector<size_t> cells = {50, 90, 31, 64};
-        scores x = make(cells, round < 3 ? 12 : 100000);
-        std::vector<int> none(cells.size()), b(cells.size());
-        size_t total = 20 + (size_t)random_below(180);
-
-        for (size_t c = 0; c < cells.size(); c++)
-            for (size_t j = 0; j < cells[c]; j++) {
-                float &s = x.s[x.off[c] + j];
-
-                s = std::isfinite(s) ? s
-                                     : -INFINITY; /* as kva_method_score leaves them */
-                x.pos[x.off[c] + j] = (int32_t)j;
-            }
-        struct kva_scores sc = {};
-        sc.layers = 1;
-        sc.kv_heads = (int)cells.size();
-        sc.off = x.off.data();
-        sc.s = x.s.data();
-        sc.pos = x.pos.data();
-        CHECK_OK(kva_rank_flat(&sc, 0, sc.kv_heads, total, none.data(), KVA_NORM_NONE,
-                               b.data(), err));
-        const int32_t first[2] = {0, sc.kv_heads};
-        auto got = select(x.dev(false), first, 1, &total);
-        for (size_t c = 0; c < cells.size(); c++)
-            CHECK_INT(got[c + 1] - got[c], b[c]);
-    }
 }
 
 /* kernels.md 3.4g */
 TEST(the_victim_is_the_least_and_the_oldest_of_equals)
 {
+    const std::vector<size_t> cells = {1, 31, 0, 32, 700, 3, 513, 64};
+
     for (int values : {1, 8, 100000}) {
-        scores x = make({1, 31, 0, 32, 700, 3}, values);
+        scores x = make(cells, values);
+        std::vector<int> want;
 
-        x.rank[x.off[5]] = x.rank[x.off[5] + 1] = x.rank[x.off[5] + 2] = 2;
-        auto got = in_orders([&] {
-            std::vector<int32_t> v((size_t)x.cells(), -2);
-            struct kva_dev_scores d = x.dev();
+        for (int c = 0; c < x.cells(); c++)
+            want.push_back(x.rest(c) - (c % 3 != 2 && x.rest(c) > 0));
+        CHECK(in_orders([&] { return lists(x, want, kva_dev_topk_victim); }) ==
+              wanted_lists(x, want));
+    }
+}
 
-            kva_dev_topk_victim(&d, v.data(), NULL);
-            return v;
-        });
-        for (int c = 0; c < x.cells(); c++) {
-            std::vector<std::vector<int32_t>> keep((size_t)x.cells());
-            size_t held = x.n(c), open = 0;
+/* One ranking over all cells, blocks of which share the work. */
+TEST(one_ranking_gives_the_budgets_of_the_methods_order)
+{
+    const std::vector<size_t> cells = {40, 1, 9000, 33, 0, 64, 300, 17000};
 
-            for (size_t j = 0; j < held; j++)
-                open += x.rank[x.off[(size_t)c] + j] < 2;
-            if (open == 0) {
-                CHECK_INT(got[(size_t)c], -1);
+    for (int values : {1, 7, 30, 100000})
+        for (int round = 0; round < 4; round++) {
+            scores x = make(cells, values, round % 2 == 0);
+            std::vector<int> reserve(cells.size());
+
+            for (int c = 0; round > 0 && c < x.cells(); c++)
+                reserve[(size_t)c] =
+                    round == 3 ? x.n(c) + 7 : random_below(x.rest(c) / 4 + 1);
+            if (round == 3) /* two cells compete, of the others all stay */
+                reserve[1] = reserve[2] = 0;
+            uint32_t open = open_entries(x, reserve);
+            if (open < 2)
                 continue;
-            }
-            reference(x, true, c, c + 1, held - 1, keep); /* who is missing? */
-            keep[(size_t)c].push_back(got[(size_t)c]);
-            std::sort(keep[(size_t)c].begin(), keep[(size_t)c].end());
-            for (size_t j = 0; j < held; j++)
-                CHECK_INT(keep[(size_t)c][j], j);
+            uint32_t want = 1 + (uint32_t)random_below((int)open - 1);
+
+            CHECK(in_orders([&] { return budgets(x, reserve, want, round % 2 == 0); }) ==
+                  wanted_budgets(x, reserve, want));
         }
+}
+
+/* Of entries equal in score and position the lower cells' stay. */
+TEST(cells_tie_in_ascending_order)
+{
+    scores x;
+    std::vector<int> none(4);
+
+    for (int c = 0; c < 4; c++)
+        x.add({2, 1, 2, 1}, 0, 0);
+    for (bool positions : {true, false}) {
+        auto got = [&](uint32_t want) {
+            return in_orders([&] { return budgets(x, none, want, positions); });
+        };
+
+        CHECK(got(2) == (std::vector<uint32_t>{1, 1, 0, 0}));
+        CHECK(got(5) == (std::vector<uint32_t>{2, 1, 1, 1}));
+        CHECK(got(11) == (std::vector<uint32_t>{3, 3, 3, 2}));
+        CHECK(got(15) == (std::vector<uint32_t>{4, 4, 4, 3}));
+    }
+    x.tail[0] = 2; /* the first cell's best of the rest is older now */
+    CHECK(budgets(x, none, 3, true) == (std::vector<uint32_t>{0, 1, 1, 1}));
+    CHECK(budgets(x, none, 4, true) == (std::vector<uint32_t>{1, 1, 1, 1}));
+}
+
+/* Those budgets are what the methods give the KV heads of a flat ranking. */
+TEST(a_ranking_gives_the_budgets_of_the_methods)
+{
+    for (int round = 0; round < 8; round++) {
+        const std::vector<size_t> cells = {50, 90, 31, 64};
+        scores x = make(cells, round < 4 ? 12 : 100000, false);
+        std::vector<int> reserve(cells.size()), b(cells.size());
+        struct kva_scores sc = {};
+        int32_t newest = 89;
+        uint64_t total = 0;
+
+        sc.layers = 1;
+        sc.kv_heads = (int)cells.size();
+        sc.off = x.off.data();
+        sc.s = x.s.data();
+        sc.pos = x.pos.data();
+        sc.protect.sinks = round % 2 ? 4 : 0;
+        sc.protect.recent = round % 3 ? 40 : 0;
+        for (float &s : x.s) /* as kva_method_score leaves them */
+            s = std::isfinite(s) ? s : -INFINITY;
+        for (int c = 0; c < x.cells(); c++) {
+            kva_rank_protected(&sc, c, newest, &x.lead[(size_t)c], &x.tail[(size_t)c]);
+            reserve[(size_t)c] = round % 4 < 2 ? 0 : random_below(20);
+            total +=
+                (uint64_t)(x.n(c) - x.rest(c) + std::min(reserve[(size_t)c], x.rest(c)));
+        }
+        uint32_t want = 1 + (uint32_t)random_below((int)open_entries(x, reserve) - 1);
+        CHECK_OK(kva_rank_flat(&sc, 0, sc.kv_heads, total + want, reserve.data(),
+                               KVA_NORM_NONE, b.data(), err));
+        auto got = budgets(x, reserve, want, round % 2);
+        for (int c = 0; c < x.cells(); c++)
+            CHECK_INT(x.n(c) - x.rest(c) + (int)got[(size_t)c], b[(size_t)c]);
     }
 }
 
