@@ -58,12 +58,21 @@ static const float *scores_in(struct kva_cuda *cu, const struct kva_contest *c)
 
 /* ---- choose ---- */
 
-/* Whether the lists follow each other without gaps. */
-static bool in_one_piece(const struct kva_dev_cell *cell, int cells, const size_t *to)
+/* Where the lists begin when they follow each other without gaps. */
+static bool in_one_piece(const struct kva_dev_cell *cell, int cells, const size_t *to,
+                         size_t *begin)
 {
-    for (int i = 0; i < cells; i++)
-        if (to[i] != to[0] + cell[i].to)
+    bool any = false;
+
+    for (int i = 0; i < cells; i++) {
+        if (cell[i].n == 0)
+            continue;
+        if (!any)
+            *begin = to[i];
+        any = true;
+        if (to[i] != *begin + cell[i].to)
             return false;
+    }
     return true;
 }
 
@@ -76,17 +85,19 @@ static void cuda_choose(struct kva_ops *ops, const struct kva_contest *c, const 
     struct kva_dev_cut *cut;
     int32_t *host = NULL, *slot;
     bool one = true, piece; /* no cell loses more than one */
-    size_t n = 0;
+    size_t n = 0, begin = 0;
 
     if (cell == NULL)
         return;
     for (int i = 0; i < c->cells; i++) {
+        if (b[i] == 0)
+            cell[i] = (struct kva_dev_cell){0};
         cell[i].to = n;
         cell[i].want = b[i] - (cell[i].n - cell[i].rest);
         one = one && cell[i].rest - cell[i].want <= 1;
         n += (size_t)b[i];
     }
-    piece = in_one_piece(cell, c->cells, to);
+    piece = in_one_piece(cell, c->cells, to, &begin);
     if (!piece)
         host = kva_calloc(n, sizeof *host);
     if (!piece && host == NULL)
@@ -97,14 +108,15 @@ static void cuda_choose(struct kva_ops *ops, const struct kva_contest *c, const 
     x.cell = kva_cuda_list(cu, cell, (size_t)c->cells * sizeof *cell);
     x.s = scores_in(cu, c);
     cut = kva_cuda_scratch(cu, (size_t)c->cells * sizeof *cut);
-    slot = kva_cuda_result(cu, piece ? rank + to[0] : host, n * sizeof *slot);
+    slot = kva_cuda_result(cu, piece ? rank + begin : host, n * sizeof *slot);
     if (!cu->failed) {
         (one ? kva_dev_topk_victim : kva_dev_topk_cut)(&x, cut, cu->stream);
         kva_dev_topk_list(&x, cut, slot, cu->stream);
     }
     kva_cuda_done(cu);
     for (int i = 0; !piece && i < c->cells; i++)
-        memcpy(rank + to[i], host + cell[i].to, (size_t)b[i] * sizeof *rank);
+        if (b[i] > 0)
+            memcpy(rank + to[i], host + cell[i].to, (size_t)b[i] * sizeof *rank);
 out:
     free(host);
     free(cell);

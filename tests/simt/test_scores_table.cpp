@@ -339,10 +339,11 @@ TEST(lists_from_any_memory_are_those_of_the_methods_order)
 {
     tables t;
 
-    for (int form = 0; form < 4; form++) { /* lists in one piece or not; victims or not */
+    /* bits: victims or not; lists in one piece or not; some that nobody asks for */
+    for (int form = 0; form < 8; form++) {
         selection x({1, 40, 7, 300, 64, 1}, true);
         std::vector<int> b;
-        std::vector<size_t> to;
+        std::vector<size_t> to(x.lead.size());
         size_t end = 2;
 
         for (int c = 0; c < x.cells(); c++) {
@@ -350,11 +351,15 @@ TEST(lists_from_any_memory_are_those_of_the_methods_order)
 
             b.push_back(x.closed(c) +
                         (form & 1 ? rest - (rest > 0 && c % 2) : random_below(rest + 1)));
-            to.push_back(end);
-            end += (size_t)b.back() + (form & 2 ? 1 : 0);
+            if (form & 4 && c % 4 == 0)
+                b.back() = 0;
         }
-        if (form & 2) /* and not even in order */
-            std::swap(to[0], to[5]);
+        for (int i = 0; i < x.cells(); i++) { /* apart: and not even in order */
+            size_t c = (size_t)(form & 2 ? x.cells() - 1 - i : i);
+
+            to[c] = b[c] > 0 ? end : SIZE_MAX / 8;
+            end += (size_t)b[c] + (form & 2 ? 1 : 0);
+        }
         auto got = everywhere([&](place w) {
             array<float> s(t.dev, w, x.s);
             std::vector<int32_t> rank(end + 1, -7);
@@ -369,6 +374,8 @@ TEST(lists_from_any_memory_are_those_of_the_methods_order)
             auto all = x.ranking(c);
             std::vector<int32_t> keep;
 
+            if (b[(size_t)c] == 0)
+                continue;
             for (int j = 0; j < x.n(c); j++)
                 if (j < x.lead[(size_t)c] || j >= x.n(c) - x.tail[(size_t)c])
                     keep.push_back(j);
