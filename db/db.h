@@ -410,9 +410,10 @@ struct kva_data_run {
         *compiler;
     char *argv_json; /* the command that ran it, a JSON list of strings */
     int64_t started_ms, ended_ms;
-    char *backend;           /* "cpu", "cuda" */
-    char *gpu_name, *driver; /* NULL: none */
-    char *env_json;          /* of the machine: "isa", "threads" and what else counts */
+    char *backend;                          /* "cpu", "cuda" */
+    char *gpu_name, *driver, *cuda_runtime; /* NULL: none */
+    int64_t gpu_bytes;                      /* 0: none */
+    char *env_json; /* of the machine: "isa", "threads" and what else counts */
     int64_t ram_bytes;
     int cpu_logical, git_dirty, shard_i, shard_n;
     uint8_t config_sha256[32];

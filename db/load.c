@@ -49,7 +49,8 @@ static const struct {
     {"SELECT "
      "uuid,status,label,config_json,started_ms,ended_ms,git_commit,git_dirty,cpu_model,"
      "cflags,compiler,config_sha256,argv_json,run_id,backend,shard_i,shard_n,perf_digest,"
-     "cpu_logical,ram_bytes,gpu_name,driver,env.detail_json "
+     "cpu_logical,ram_bytes,gpu_name,driver,env.detail_json,"
+     "cuda_runtime,gpu_bytes "
      "FROM run JOIN env USING(env_id)",
      kva_load_run},
     {"SELECT count(*) FROM outcome", kva_load_count},

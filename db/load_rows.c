@@ -367,6 +367,8 @@ enum kva_status kva_load_run(struct kva_loader *ld, sqlite3_stmt *st)
     r->gpu_name = kva_load_text(ld, st, 20, false);
     r->driver = kva_load_text(ld, st, 21, false);
     r->env_json = kva_load_text(ld, st, 22, true);
+    r->cuda_runtime = kva_load_text(ld, st, 23, false);
+    r->gpu_bytes = sqlite3_column_int64(st, 24);
     return r->uuid && r->status && r->label && r->config_json && r->git_commit &&
                    r->cpu_model && r->cflags && r->compiler && r->argv_json &&
                    r->backend && r->env_json

@@ -313,7 +313,9 @@ enum {
     E_LOGICAL,
     E_RAM,
     E_GPU,
+    E_GPU_BYTES,
     E_DRIVER,
+    E_RUNTIME,
     E_ISA,
     E_THREADS,
     E_COMPILER,
@@ -328,7 +330,11 @@ static const struct kva_col ENVIRONMENTS[E_COLS] = {
     {"cpu_logical", "logical CPUs", "", KVA_COL_INT, 0, false, 3, false, ""},
     {"ram_bytes", "memory", "", KVA_COL_BYTES, 0, false, 4, false, ""},
     {"gpu", "device", "", KVA_COL_TEXT, 0, false, 2, false, ""},
-    {"driver", "driver", "", KVA_COL_TEXT, 0, false, 5, false, ""},
+    {"gpu_bytes", "device memory", "", KVA_COL_BYTES, 0, false, 5, false, ""},
+    {"driver", "driver", "", KVA_COL_TEXT, 0, false, 5, false,
+     "the CUDA version that the driver of the device has"},
+    {"cuda_runtime", "runtime", "", KVA_COL_TEXT, 0, false, 5, false,
+     "the CUDA version that the program was linked with"},
     {"isa", "instructions", "", KVA_COL_TEXT, 0, false, 6, false, ""},
     {"threads", "threads", "", KVA_COL_INT, 0, false, 7, false, "of one worker"},
     {"compiler", "compiler", "", KVA_COL_TEXT, 0, false, 8, false, ""},
@@ -388,7 +394,10 @@ static void environments_table(struct kva_report *r, const struct kva_data *d)
         row->cell[E_LOGICAL] = kva_val_number(x->cpu_logical);
         row->cell[E_RAM] = kva_val_number((double)x->ram_bytes);
         row->cell[E_GPU] = kva_val_text(kva_report_clean(a, x->gpu_name));
+        row->cell[E_GPU_BYTES] =
+            kva_val_number(x->gpu_bytes > 0 ? (double)x->gpu_bytes : (double)NAN);
         row->cell[E_DRIVER] = kva_val_text(kva_report_clean(a, x->driver));
+        row->cell[E_RUNTIME] = kva_val_text(kva_report_clean(a, x->cuda_runtime));
         described(a, x, row->cell);
         row->cell[E_COMPILER] = kva_val_text(kva_report_clean(a, x->compiler));
         row->cell[E_FLAGS] = kva_val_text(kva_report_clean(a, x->cflags));

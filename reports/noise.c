@@ -239,7 +239,8 @@ static void noise_row(struct kva_report *r, const struct kva_data *d, struct kva
     v[N_TASK] = kva_val_text(task);
     v[N_MODEL] = kva_val_text(b->model);
     v[N_BACKEND] = kva_val_text(backend);
-    v[N_MACHINE] = kva_val_text(kva_report_clean(&r->arena, x->cpu_model));
+    v[N_MACHINE] = kva_val_text(
+        kva_report_clean(&r->arena, x->gpu_name ? x->gpu_name : x->cpu_model));
     v[N_REPS] = kva_val_number(n->reps);
     v[N_N] = kva_val_number(n->n);
     v[N_FLIP] = kva_val_number(n->flip);

@@ -6,6 +6,7 @@
  * others: JSON in, JSON out, a line each. */
 #include "runner/commands.h"
 #include "runner/doctor_db.h"
+#include "runner/env_row.h"
 #include "runner/plan.h"
 
 #include <errno.h>
@@ -82,9 +83,12 @@ static void find_device(struct finding *f)
     f->what = "cuda";
     f->needed = strcmp(opt.backend, "cuda") == 0;
     f->ok = kva_ops_open("cuda", "f32", 1, &ops, &err) == KVA_OK;
-    snprintf(f->text, sizeof f->text, "%.400s", f->ok ? ops->isa : err.text);
-    if (f->ok)
-        kva_ops_close(ops);
+    if (!f->ok) {
+        snprintf(f->text, sizeof f->text, "%.400s", err.text);
+        return;
+    }
+    kva_device_text(ops->device, f->text, sizeof f->text);
+    kva_ops_close(ops);
 }
 
 static int find_models(struct finding *f, int max)

@@ -429,10 +429,11 @@ static void run_row(const struct kva_data_run *r, struct table *t, struct listin
     put(t, r->git_commit);
     put(t, r->label);
     json_array_append_new(
-        l->items, json_pack("{s:s, s:s, s:I, s:I, s:s?, s:s?, s:s?}", "uuid", r->uuid,
-                            "status", r->status, "started_ms", (json_int_t)r->started_ms,
-                            "ended_ms", (json_int_t)r->ended_ms, "label", r->label,
-                            "commit", r->git_commit, "cpu", r->cpu_model));
+        l->items,
+        json_pack("{s:s, s:s, s:I, s:I, s:s?, s:s?, s:s?, s:s?}", "uuid", r->uuid,
+                  "status", r->status, "started_ms", (json_int_t)r->started_ms,
+                  "ended_ms", (json_int_t)r->ended_ms, "label", r->label, "commit",
+                  r->git_commit, "cpu", r->cpu_model, "device", r->gpu_name));
 }
 
 static enum kva_status list_runs(struct listing *l, struct kva_error *err)

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels/kernels.h"
 #include "runner/commands.h"
 
 static void cpu_model(char *out, size_t n)
@@ -33,10 +32,49 @@ static void cpu_model(char *out, size_t n)
         (void)fclose(f);
 }
 
-enum kva_status kva_env_row(const char *backend, const char *isa, int threads,
+/* 13010: "13.1" */
+static void version_text(int version, char out[16])
+{
+    snprintf(out, 16, "%d.%d", version / 1000 % 10000, version % 1000 / 10);
+}
+
+void kva_device_text(const struct kva_device *d, char *out, size_t n)
+{
+    char driver[16], runtime[16];
+
+    version_text(d->driver, driver);
+    version_text(d->runtime, runtime);
+    snprintf(out, n, "%s (%d.%d), %.1f GiB, CUDA driver %s, runtime %s", d->name,
+             d->major, d->minor, (double)d->total_bytes / (double)(1u << 30), driver,
+             runtime);
+}
+
+/* What is known of a device may change its speed: all of it belongs to `perf`. */
+static bool add_device(struct kva_env_row *e, const struct kva_device *d, json_t *perf)
+{
+    char capability[32];
+
+    snprintf(e->gpu, sizeof e->gpu, "%s", d->name);
+    version_text(d->driver, e->driver);
+    version_text(d->runtime, e->runtime);
+    snprintf(capability, sizeof capability, "%d.%d", d->major, d->minor);
+    e->row.gpu_name = e->gpu;
+    e->row.driver = e->driver;
+    e->row.cuda_runtime = e->runtime;
+    e->row.gpu_count = 1;
+    e->row.gpu_bytes = (int64_t)d->total_bytes;
+    return json_object_set_new(perf, "device",
+                               json_pack("{s:s, s:s, s:s, s:s, s:I}", "name", e->gpu,
+                                         "capability", capability, "driver", e->driver,
+                                         "runtime", e->runtime, "bytes",
+                                         (json_int_t)d->total_bytes)) == 0;
+}
+
+enum kva_status kva_env_row(const char *backend, const struct kva_ops *ops, int threads,
                             struct kva_env_row *e, struct kva_error *err)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    const char *isa = ops != NULL ? ops->isa : "";
     json_t *perf, *all;
     char *perf_text, *all_text;
     enum kva_status rc = KVA_OK;
@@ -58,12 +96,15 @@ enum kva_status kva_env_row(const char *backend, const char *isa, int threads,
                      e->row.cpu_logical, "compiler", e->row.compiler, "cflags",
                      e->row.cflags, "backend", e->row.backend, "isa", isa, "threads",
                      threads);
+    if (perf != NULL && ops != NULL && ops->device != NULL &&
+        !add_device(e, ops->device, perf))
+        rc = KVA_FAIL(err, KVA_ENOMEM, "the environment row");
     all = json_pack("{s:O, s:s, s:s, s:i, s:I}", "perf", perf, "host", e->host, "commit",
                     e->row.git_commit, "dirty", e->row.git_dirty, "ram",
                     (json_int_t)e->row.ram_bytes);
     perf_text = perf != NULL ? json_dumps(perf, JSON_COMPACT) : NULL;
     all_text = all != NULL ? json_dumps(all, JSON_COMPACT) : NULL;
-    if (perf_text == NULL || all_text == NULL)
+    if (rc == KVA_OK && (perf_text == NULL || all_text == NULL))
         rc = KVA_FAIL(err, KVA_ENOMEM, "the environment row");
     if (rc == KVA_OK)
         rc = kva_json_digest(perf_text, e->row.perf_digest, err);

@@ -119,8 +119,8 @@ static enum kva_status fits_of(const struct kva_plan *p, struct kva_db *db, int 
 
         if (open == NULL)
             continue;
-        KVA_TRY(kva_env_row(kva_model_ops(open)->backend, kva_model_ops(open)->isa,
-                            threads, &env, err));
+        KVA_TRY(kva_env_row(kva_model_ops(open)->backend, kva_model_ops(open), threads,
+                            &env, err));
         KVA_TRY(fit_of(db, m, env.row.perf_digest, false, &f[i].shared, err));
         KVA_TRY(fit_of(db, m, env.row.perf_digest, true, &f[i].alone, err));
     }

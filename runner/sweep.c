@@ -319,6 +319,18 @@ enum kva_status kva_sweep_backend(const char *name, struct kva_suite *s,
     return KVA_OK;
 }
 
+/* The backend's table, of any model that is open; NULL: none is. */
+static const struct kva_ops *opened(const struct kva_plan *plan)
+{
+    const struct kva_ops *ops = NULL;
+
+    for (int i = 0; i < plan->n_models; i++)
+        for (int k = 0; k < KVA_NUMERICS; k++)
+            if (plan->models[i].open[k] != NULL)
+                ops = kva_model_ops(plan->models[i].open[k]);
+    return ops;
+}
+
 enum kva_status kva_sweep_start(struct kva_db *db, const struct kva_plan *plan,
                                 const struct kva_sweep_opts *o, int64_t *run_id,
                                 struct kva_error *err)
@@ -330,7 +342,7 @@ enum kva_status kva_sweep_start(struct kva_db *db, const struct kva_plan *plan,
                              .shard_i = s->shard.i,
                              .shard_n = s->shard.n > 0 ? s->shard.n : 1};
     char uuid[37];
-    const char *isa = "";
+    const struct kva_ops *ops = opened(plan);
     json_t *argv = json_array();
     char *argv_text = NULL, dir[PATH_MAX];
     struct kva_buf argv_shown, config_shown, label_shown; /* without tokens */
@@ -340,11 +352,7 @@ enum kva_status kva_sweep_start(struct kva_db *db, const struct kva_plan *plan,
     kva_buf_init(&config_shown, 0);
     kva_buf_init(&label_shown, 0);
 
-    for (int i = 0; i < plan->n_models; i++)
-        for (int k = 0; k < KVA_NUMERICS; k++)
-            if (plan->models[i].open[k] != NULL)
-                isa = kva_model_ops(plan->models[i].open[k])->isa;
-    KVA_GO(kva_env_row(s->backend, isa, o->threads, &env, err));
+    KVA_GO(kva_env_row(s->backend, ops, o->threads, &env, err));
     KVA_GO(make_uuid(uuid, err));
     KVA_GO(kva_db_put_env(db, &env.row, &run.env_id, err));
     json_array_append_new(argv, json_string(o->command));
@@ -572,6 +580,17 @@ static int finish(struct writer *w, enum kva_status rc, const struct kva_error *
     return code;
 }
 
+static void tell_device(const struct writer *w)
+{
+    const struct kva_ops *ops = opened(w->plan);
+    char text[256];
+
+    if (kva_common.quiet || ops == NULL || ops->device == NULL)
+        return;
+    kva_device_text(ops->device, text, sizeof text);
+    kva_progress_log(w->progress, "device: %s", text);
+}
+
 int kva_sweep(struct kva_plan *plan, struct kva_db *db, const struct kva_sweep_opts *o)
 {
     struct writer w = {.o = o, .db = db, .plan = plan};
@@ -604,16 +623,16 @@ int kva_sweep(struct kva_plan *plan, struct kva_db *db, const struct kva_sweep_o
     rc = w.sample_id == NULL ? KVA_FAIL(&err, KVA_ENOMEM, "%d units", plan->n_units)
                              : KVA_OK;
     if (rc == KVA_OK)
-        rc = kva_progress_new(o->progress == NULL && kva_common.quiet ? "none"
-                                                                      : o->progress,
-                              plan->n_todo + plan->n_perf_todo, plan, o->jobs,
-                              &w.progress, &err);
+        rc = kva_progress_new(
+            o->progress == NULL && kva_common.quiet ? "none" : o->progress,
+            plan->n_todo + plan->n_perf_todo, plan, o->jobs, &w.progress, &err);
     if (rc == KVA_OK)
         rc = kva_sweep_start(db, plan, o, &w.run_id, &err);
     if (rc != KVA_OK) {
         code = kva_command_fail(&err);
         goto out;
     }
+    tell_device(&w);
     rc = kva_plan_write(plan, db, w.run_id, &err);
     if (rc == KVA_OK)
         rc = kva_watch_new(plan, db, &w.watch, &err);

@@ -39,6 +39,16 @@ for name in r t; do
   read -r n apart < <(sqlite3 -batch "$T/${name}_cpu.db" "ATTACH '$T/${name}_cuda.db' AS other; $NATS")
   is ${name}_nats_agree "$(awk -v n="$n" -v a="$apart" 'BEGIN {print((n > 0 && a <= 1e-3) ? "yes" : n " " a)}')" yes
 done
+ENV="SELECT DISTINCT gpu_name, gpu_count, gpu_bytes, driver, cuda_runtime FROM env"
+is the_device_is_stored "$(sql r_cuda "$ENV")" 'emulator|1|68719476736|13.0|13.0'
+is a_host_has_none "$(sql r_cpu "$ENV")" '|0|||'
+DEVICE='emulator (8.0), 64.0 GiB, CUDA driver 13.0, runtime 13.0'
+has a_run_names_its_device "$T/r_cuda.err" "device: $DEVICE"
+hasnt the_cpu_is_no_device "$T/r_cpu.err" device:
+check doctor_finds_it 0 "$EMULATED" doctor --backend cuda
+has doctor_names_it "$T/out" "$DEVICE"
+check a_page_shows_it 0 "$CPU" report --db "$T/r_cuda.db" -o "$T/page"
+has the_page_names_the_device "$T/page/index.html" emulator
 is the_backend_is_stored "$(sql r_cuda "SELECT DISTINCT backend FROM env")" cuda
 is what_was_chosen_is_stored "$(sql r_cuda "SELECT detail_json->>'$.products' FROM env")" '{"plain loops":""}'
 # alone, the driver's counter witnesses the account; a bf16 cell is another cell

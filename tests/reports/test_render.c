@@ -161,6 +161,9 @@ static void every_environment_stands_once_and_the_rules_are_in_words(void **stat
     }
     runs[1].env_json = S("no JSON");
     runs[1].gpu_name = S("H<200>");
+    runs[1].gpu_bytes = 150754820096;
+    runs[1].driver = S("13.1");
+    runs[1].cuda_runtime = S("12.9");
     w->d.runs = runs;
     w->d.n_runs = 3;
     r = built(w, NULL);
@@ -171,6 +174,10 @@ static void every_environment_stands_once_and_the_rules_are_in_words(void **stat
     NEAR(number(t, 0, "threads"), 3, 0);
     NEAR(number(t, 0, "cpu_logical"), 8, 0);
     assert_string_equal(word(t, 1, "gpu"), "H<200>");
+    assert_string_equal(word(t, 1, "driver"), "13.1");
+    assert_string_equal(word(t, 1, "cuda_runtime"), "12.9");
+    NEAR(number(t, 1, "gpu_bytes"), 150754820096.0, 0);
+    assert_true(isnan(number(t, 0, "gpu_bytes")));
     assert_true(isnan(number(t, 1, "threads")));
     t = tab(r, "runs");
     assert_string_equal(word(t, 1, "environment"), "abababababab");
