@@ -255,6 +255,14 @@ struct kva_ops {
     void (*logits_stats)(struct kva_ops *, const float *logits, int n, int rows,
                          const int32_t *target, int32_t *argmax, double *nll,
                          bool *finite);
+    /* An id of each row. Of the ids by falling logit (equal: lowest id first; a NaN as
+     * -inf) stay the first top_k (0: all), of these the shortest run that holds the share
+     * top_p of their mass exp((l - max) / temperature), at least one; drawn is the id at
+     * which the mass of what stays, summed over ascending ids, passes u[r] * total, u in
+     * [0, 1). Masses are multiples of 2^-32, so that every backend draws the same from
+     * the same logits. temperature > 0; u and id are host memory, complete on return. */
+    void (*draw)(struct kva_ops *, const float *logits, int n, int rows,
+                 float temperature, int top_k, float top_p, const double *u, int32_t *id);
 
     /* ---- scorers. Results are ragged like the input: s[off[h] + j]. */
     void (*row_norm)(struct kva_ops *, const struct kva_rows *, float *s); /* ||x||_2 */

@@ -110,6 +110,9 @@ enum kva_status kva_kvstore_fork(const struct kva_kvstore *src,
                                  const struct kva_keep *keep, size_t page_cap,
                                  enum kva_kv_mode mode, struct kva_kvstore **dst,
                                  struct kva_error *err);
+/* A second store like src, masks, cap, layout and recorded peak included. */
+enum kva_status kva_kvstore_copy(const struct kva_kvstore *src, struct kva_kvstore **dst,
+                                 struct kva_error *err);
 /* Decode-time eviction: `victims` lists, like kva_keep, the ranks to drop of each KV head
  * (none is allowed; all is KVA_EINVALID); the newest survivors fill the holes, lowest
  * hole first (kernels.md 2.7), so `sorted` falls. Mask mode clears the bits. */

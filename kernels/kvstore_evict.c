@@ -292,6 +292,15 @@ out:
     return rc;
 }
 
+enum kva_status kva_kvstore_copy(const struct kva_kvstore *src, struct kva_kvstore **dst,
+                                 struct kva_error *err)
+{
+    KVA_TRY(kva_kvstore_fork(src, NULL, src->page_cap, src->mode, dst, err));
+    (*dst)->layout = src->layout;
+    kva_kvstore_forget_peak(*dst, src->peak_bytes);
+    return KVA_OK;
+}
+
 /* Entries behind the new length move into the holes before it: the newest into the
  * lowest. */
 static void fill_holes(struct kva_kvstore *s, int c, const int32_t *victim, int n_victims,

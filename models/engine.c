@@ -16,6 +16,7 @@
  * are dropped and its rows leave the step at the end of the layer. */
 #include "models/model_impl.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,6 +179,7 @@ static void take_run(struct kva_step_state *st, int i, int n)
 static void clear_result(struct kva_row *row)
 {
     row->argmax = -1;
+    row->drawn = -1;
     row->nll = 0.0;
     row->finite = false;
 }
@@ -603,6 +605,47 @@ static void heed_forbidden(struct kva_row *row, const float *logits, int vocab)
         row->argmax = best;
 }
 
+static void forbid_logits(struct kva_ops *ops, const struct kva_row *row, float *logits)
+{
+    const float never = -INFINITY;
+
+    for (int i = 0; i < row->n_forbid; i++)
+        ops->rows_put(ops, &never, 1, &row->forbid[i], 1, logits);
+}
+
+static bool drawn_alike(const struct kva_row *a, const struct kva_row *b)
+{
+    const struct kva_sampling *s = a->sampling, *t = b->sampling;
+
+    return s && t && s->temperature >= t->temperature &&
+           s->temperature <= t->temperature && s->top_p >= t->top_p &&
+           s->top_p <= t->top_p && s->top_k == t->top_k;
+}
+
+/* Runs of rows that are drawn alike go out together. */
+static void draw_rows(struct kva_step_state *st, struct kva_row *const *row, int m)
+{
+    struct kva_ops *ops = st->m->ops;
+    int vocab = st->m->arch.vocab, n;
+    double u[LOGIT_ROWS];
+    int32_t id[LOGIT_ROWS];
+
+    for (int j = 0; j < m; j += n) {
+        const struct kva_sampling *s = row[j]->sampling;
+
+        for (n = 0; j + n < m && drawn_alike(row[j], row[j + n]); n++)
+            u[n] = row[j + n]->u;
+        if (n == 0) {
+            n = 1;
+            continue;
+        }
+        ops->draw(ops, st->logits + (size_t)j * (size_t)vocab, vocab, n,
+                  (float)s->temperature, s->top_k, (float)s->top_p, u, id);
+        for (int i = 0; i < n; i++)
+            row[j + i]->drawn = id[i];
+    }
+}
+
 /* Logits of the m rows in sel; rank[j] says where row j's logits go. */
 static void head_rows(struct kva_step_state *st, int m, const int *rank, float *raw)
 {
@@ -612,6 +655,7 @@ static void head_rows(struct kva_step_state *st, int m, const int *rank, float *
     int32_t target[LOGIT_ROWS], argmax[LOGIT_ROWS];
     double nll[LOGIT_ROWS] = {0};
     bool finite[LOGIT_ROWS];
+    struct kva_row *rows[LOGIT_ROWS];
 
     ops->rows_get(ops, st->x, (size_t)a->dim, st->sel, m, st->xs);
     norm_rows(st, st->xs, a->out_norm, m);
@@ -620,8 +664,8 @@ static void head_rows(struct kva_step_state *st, int m, const int *rank, float *
         target[j] = st->rows[st->row_of[st->sel[j]]].target;
     ops->logits_stats(ops, st->logits, a->vocab, m, target, argmax, nll, finite);
     for (int j = 0; j < m; j++) {
-        struct kva_row *row = &st->rows[st->row_of[st->sel[j]]];
-        const float *logits = st->logits + (size_t)j * v;
+        struct kva_row *row = rows[j] = &st->rows[st->row_of[st->sel[j]]];
+        float *logits = st->logits + (size_t)j * v;
 
         row->argmax = argmax[j];
         row->nll = nll[j];
@@ -630,7 +674,12 @@ static void head_rows(struct kva_step_state *st, int m, const int *rank, float *
             heed_forbidden(row, host_rows(st, logits, v, 1, st->host_logits), a->vocab);
         if (raw)
             ops->copy(ops, raw + (size_t)rank[j] * v, logits, v * sizeof *raw);
+        if (row->sampling || row->keep_logits)
+            forbid_logits(ops, row, logits);
+        if (row->keep_logits)
+            ops->copy(ops, row->keep_logits, logits, v * sizeof *raw);
     }
+    draw_rows(st, rows, m);
 }
 
 static void run_head(struct kva_step_state *st, float *raw)

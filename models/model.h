@@ -231,6 +231,9 @@ enum kva_status kva_session_fork(const struct kva_session *src,
                                  const struct kva_keep *keep,
                                  const struct kva_session_opts *opts,
                                  struct kva_session **dst, struct kva_error *err);
+/* A second session like src, to go on from here by itself. */
+enum kva_status kva_session_copy(const struct kva_session *src, struct kva_session **dst,
+                                 struct kva_error *err);
 void kva_session_free(struct kva_session *s);
 struct kva_kvstore *kva_session_store(struct kva_session *s);
 int32_t
@@ -275,6 +278,11 @@ void kva_session_decide_in(struct kva_session *s, struct kva_decide_in *in);
  * wrong. */
 const struct kva_error *kva_session_error(const struct kva_session *s);
 
+/* How an answer is drawn, see kva_ops.draw; temperature 0: the largest logit is taken. */
+struct kva_sampling {
+    double temperature, top_p;
+    int top_k;
+};
 struct kva_row {
     struct kva_session *session;
     int32_t token;
@@ -284,9 +292,16 @@ struct kva_row {
     int32_t argmax;
     double nll;
     bool finite;
-    /* with logits: ids that argmax may not be (answers that must not end at once) */
+    /* with logits: ids that neither argmax nor a draw may be (answers that must not end
+     * at once) */
     const int32_t *forbid;
     int n_forbid;
+    /* with logits; NULL: nothing is drawn. Else `drawn` is the id at u, and -1 where the
+     * row failed. */
+    const struct kva_sampling *sampling;
+    double u;
+    int32_t drawn;
+    float *keep_logits; /* [vocab]: receives them, what is forbidden at -inf; or NULL */
 };
 /* One step: each row is the next token of its session (rows of one session stand
  * together, in order; positions are assigned). A session that fails (cap, non-finite) is

@@ -112,13 +112,42 @@ static struct kva_collector *collector(const struct kva_session *s,
     return NULL;
 }
 
+/* What dst is to know of src beside the store: queries and sums of what stays. */
+static enum kva_status copy_seen(struct kva_session *dst, const struct kva_session *src,
+                                 const struct kva_keep *keep, struct kva_error *err)
+{
+    size_t width = query_width(src);
+
+    dst->seen = src->seen;
+    for (int l = 0; dst->q_window && src->q_window && l < dst->m->arch.layers; l++) {
+        const struct kva_query_ring *r = &src->ring[l];
+        int skip = r->count > dst->q_window ? r->count - dst->q_window : 0;
+
+        for (int i = skip; i < r->count; i++) {
+            size_t slot = (size_t)((r->start + i) % src->q_window);
+
+            kva_session_push_query(dst, l, layer_positions(src, l)[slot],
+                                   layer_queries(src, l) + slot * width);
+        }
+    }
+    for (int i = 0; i < dst->n_collect; i++) {
+        const struct kva_collect *want = kva_collector_want(dst->collect[i]);
+        const struct kva_collector *from = collector(src, want);
+
+        if (from == NULL)
+            return KVA_FAIL(err, KVA_EINVALID,
+                            "sums over the prompt that the session does not collect");
+        KVA_TRY(kva_collector_copy(dst->collect[i], from, src->store, keep, err));
+    }
+    return KVA_OK;
+}
+
 enum kva_status kva_session_fork(const struct kva_session *src,
                                  const struct kva_keep *keep,
                                  const struct kva_session_opts *opts,
                                  struct kva_session **dst, struct kva_error *err)
 {
     struct kva_session *s = NULL;
-    size_t width = query_width(src);
     enum kva_status rc;
 
     if (src->in_step)
@@ -127,33 +156,40 @@ enum kva_status kva_session_fork(const struct kva_session *src,
     KVA_GO(new_session(src->m, opts, &s, err));
     KVA_GO(
         kva_kvstore_fork(src->store, keep, opts->page_cap, opts->mode, &s->store, err));
-    s->seen = src->seen;
-    for (int l = 0; s->q_window && src->q_window && l < s->m->arch.layers; l++) {
-        const struct kva_query_ring *r = &src->ring[l];
-        int skip = r->count > s->q_window ? r->count - s->q_window : 0;
-
-        for (int i = skip; i < r->count; i++) {
-            size_t slot = (size_t)((r->start + i) % src->q_window);
-
-            kva_session_push_query(s, l, layer_positions(src, l)[slot],
-                                   layer_queries(src, l) + slot * width);
-        }
-    }
-    for (int i = 0; i < s->n_collect; i++) {
-        const struct kva_collect *want = kva_collector_want(s->collect[i]);
-        const struct kva_collector *from = collector(src, want);
-
-        if (from == NULL) {
-            rc = KVA_FAIL(err, KVA_EINVALID,
-                          "sums over the prompt that the session does not collect");
-            goto out;
-        }
-        KVA_GO(kva_collector_copy(s->collect[i], from, src->store, keep, err));
-    }
+    KVA_GO(copy_seen(s, src, keep, err));
     *dst = s;
     return KVA_OK;
 out:
     kva_session_free(s);
+    return rc;
+}
+
+enum kva_status kva_session_copy(const struct kva_session *src, struct kva_session **dst,
+                                 struct kva_error *err)
+{
+    struct kva_collect *want = kva_calloc((size_t)src->n_collect + 1, sizeof *want);
+    struct kva_session_opts opts = {
+        .q_window = src->q_window, .collect = want, .n_collect = src->n_collect};
+    struct kva_session *s = NULL;
+    enum kva_status rc;
+
+    if (want == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "a copy of a session");
+    if (src->in_step) {
+        rc = KVA_FAIL(err, KVA_EINVALID, "a session cannot be copied inside a step");
+        goto out;
+    }
+    for (int i = 0; i < src->n_collect; i++)
+        want[i] = *kva_collector_want(src->collect[i]);
+    KVA_GO(status_of(src, err));
+    KVA_GO(new_session(src->m, &opts, &s, err));
+    KVA_GO(kva_kvstore_copy(src->store, &s->store, err));
+    KVA_GO(copy_seen(s, src, NULL, err));
+    *dst = s;
+    s = NULL;
+out:
+    kva_session_free(s);
+    free(want);
     return rc;
 }
 

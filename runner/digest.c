@@ -4,8 +4,8 @@
  *
  * Whatever can change a generated token is in the cell's digest: model bytes, method with
  * the versions of its parts, task with tokenizer and template, budget, schedule,
- * numerics, seed, the engine's semantics. Metrics, the number of samples and the machine
- * are not. */
+ * numerics, sampling, seed, the engine's semantics. Metrics, the numbers of samples and of
+ * draws, and the machine are not. */
 #include "runner/digest.h"
 
 #include <jansson.h>
@@ -144,10 +144,11 @@ enum kva_status kva_digest_cell(struct kva_cell *c, const uint8_t model[32],
     static const char *const loose[] = {"budget",   "budget_ref", "enforce", "method",
                                         "schedule", "visibility", NULL};
     json_t *o = json_object();
-    char schedule[48];
+    char schedule[48], sampling[KVA_SAMPLING_TEXT];
     enum kva_status rc;
 
     kva_schedule_text(&c->schedule, schedule);
+    kva_sampling_text(&c->sampling, sampling);
     json_object_set_new(o, "budget", budget_json(&c->budget));
     json_object_set_new(o, "budget_ref", json_null());
     json_object_set_new(o, "chat", text_or_null(chat));
@@ -159,7 +160,7 @@ enum kva_status kva_digest_cell(struct kva_cell *c, const uint8_t model[32],
     json_object_set_new(o, "method", hex(c->method_digest));
     json_object_set_new(o, "model", hex(model));
     json_object_set_new(o, "numerics", json_string(c->numerics));
-    json_object_set_new(o, "sampling", json_string("greedy"));
+    json_object_set_new(o, "sampling", json_string(sampling));
     json_object_set_new(o, "schedule", json_string(schedule));
     json_object_set_new(o, "seed", json_integer((json_int_t)c->seed));
     json_object_set_new(o, "semantics", json_integer(KVA_SEMANTICS));

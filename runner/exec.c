@@ -77,6 +77,21 @@ static enum kva_status run_wave(struct kva_unit_state *st, struct kva_live *live
     return rc;
 }
 
+/* The cell that job i of a group is another draw of; NULL: none, or it failed. */
+static struct kva_live *leader(const struct kva_unit_state *st,
+                               const struct kva_job *const *jobs, struct kva_live *lives,
+                               int i)
+{
+    int k = i;
+
+    if (!kva_sampled(&st->u.plan->cells[jobs[i]->cell].sampling))
+        return NULL;
+    while (k > 0 && jobs[k - 1]->cell == jobs[i]->cell &&
+           jobs[k - 1]->question == jobs[i]->question)
+        k--;
+    return k < i && lives[k].why.code == KVA_OK ? &lives[k] : NULL;
+}
+
 /* Opens every cell; failures stay with their cell until it is sure that all fit. */
 static enum kva_status open_all(struct kva_unit_state *st,
                                 const struct kva_job *const *jobs, struct kva_live *lives,
@@ -84,11 +99,13 @@ static enum kva_status open_all(struct kva_unit_state *st,
 {
     for (int i = 0; i < n; i++) {
         struct kva_error *why = &lives[i].why;
+        struct kva_live *lead = leader(st, jobs, lives, i);
 
         if (st->u.opts->stop != NULL && *st->u.opts->stop != 0)
             return KVA_FAIL(err, KVA_EINTERRUPTED, "stopped between two cells");
         if (kva_live_begin(st, jobs[i], &lives[i], why) == KVA_OK)
-            (void)kva_live_open(st, &lives[i], why);
+            (void)(lead != NULL ? kva_live_follow(&lives[i], lead, why)
+                                : kva_live_open(st, &lives[i], why));
         if (why->code == KVA_EINTERRUPTED || (why->code == KVA_ENOMEM && n > 1))
             return KVA_FAIL(err, why->code, "%s", why->text);
     }
@@ -219,6 +236,7 @@ static enum kva_status join_needs(struct kva_unit_state *st, struct kva_error *e
         struct kva_collect want = kva_method_collect(&cell->method);
         int w = 0, k = 0;
 
+        st->sampled = st->sampled || kva_sampled(&cell->sampling);
         if (un->jobs[i].perf || kva_prefills_own(cell))
             continue;
         (void)kva_method_needs(&cell->method, &w);

@@ -37,6 +37,7 @@ void kva_base_release(struct kva_base *b)
     forget(&b->wrapped);
     forget(&b->observed);
     free(b->replayed);
+    free(b->logits);
     kva_session_free(b->session);
     memset(b, 0, sizeof *b);
 }
@@ -94,12 +95,18 @@ enum kva_status kva_base_seen(struct kva_unit_state *st, int q, struct kva_base 
     if (b->session != NULL)
         return KVA_OK;
     KVA_TRY(kva_base_open(st, err));
+    if (st->sampled && b->logits == NULL) {
+        b->logits = kva_calloc((size_t)u->info->vocab, sizeof *b->logits);
+        if (b->logits == NULL)
+            return KVA_FAIL(err, KVA_ENOMEM, "logits of %d ids", u->info->vocab);
+    }
     o = opts(st, kva_page_cap(u->info, NULL, st->base.n, n));
     KVA_TRY(kva_session_fork(st->base.session, NULL, &o, &s, err));
     b->last = (struct kva_row){.logits = n == (int)u->questions[q].ids.n,
                                .target = u->gold[q].n > 0 ? u->gold[q].id[0] : -1,
                                .forbid = u->ends[q].forbid,
-                               .n_forbid = u->ends[q].n_forbid};
+                               .n_forbid = u->ends[q].n_forbid,
+                               .keep_logits = b->logits};
     KVA_GO(kva_unit_feed(u, s, u->questions[q].ids.id, n, &b->last, err));
     b->session = s;
     b->n = st->base.n + n;

@@ -180,7 +180,8 @@ static enum kva_status open_own(struct kva_unit_state *st, struct kva_live *l,
     struct kva_row last = {.logits = nq == (int)u->questions[q].ids.n,
                            .target = u->gold[q].n > 0 ? u->gold[q].id[0] : -1,
                            .forbid = u->ends[q].forbid,
-                           .n_forbid = u->ends[q].n_forbid};
+                           .n_forbid = u->ends[q].n_forbid,
+                           .keep_logits = l->rc.logits};
     struct kva_stream in = {.cell = cell, .ids = ids, .n = n, .n_question = nq};
     struct kva_prefill_out out;
     struct kva_parts parts;
@@ -266,6 +267,8 @@ enum kva_status kva_live_begin(struct kva_unit_state *st, const struct kva_job *
     l->result.rep = job->rep;
     l->rc.cell = cell;
     l->rc.seed = kva_unit_seed(u, cell);
+    l->rc.draw_seed =
+        kva_draw_seed(cell->seed, u->samples[job->question].digest, job->rep);
     l->rc.ends = &u->ends[job->question];
     l->rc.gold = u->gold[job->question].id;
     l->rc.n_gold = (int)u->gold[job->question].n;
@@ -303,6 +306,11 @@ enum kva_status kva_live_open(struct kva_unit_state *st, struct kva_live *l,
     struct kva_base *b = &st->base;
     int all = l->rc.n_ids;
 
+    if (kva_sampled(&cell->sampling)) {
+        l->rc.logits = kva_calloc((size_t)u->info->vocab, sizeof *l->rc.logits);
+        if (l->rc.logits == NULL)
+            return KVA_FAIL(err, KVA_ENOMEM, "logits of %d ids", u->info->vocab);
+    }
     if (cell->method.blind) {
         KVA_TRY(open_blind(st, l, err));
         goto decided;
@@ -323,6 +331,9 @@ enum kva_status kva_live_open(struct kva_unit_state *st, struct kva_live *l,
         l->rc.next = b->last.argmax;
         l->rc.first_nll = b->last.nll;
         l->rc.first_ok = b->last.finite;
+        if (l->rc.logits != NULL)
+            memcpy(l->rc.logits, b->logits,
+                   (size_t)u->info->vocab * sizeof *l->rc.logits);
     }
 decided:
     l->result.has_memory = true;
@@ -335,6 +346,63 @@ decided:
     if (kva_method_rotates(&cell->method))
         KVA_TRY(kva_session_rerotate(l->rc.session, err));
     return KVA_OK;
+}
+
+/* Spans and bitmaps are facts of the decision, which both share. */
+static enum kva_status copy_kept(struct kva_result *to, const struct kva_result *from,
+                                 struct kva_error *err)
+{
+    size_t heads = (size_t)from->layers * (size_t)from->kv_heads;
+    size_t bits = heads * (((size_t)from->bits_tok + 7) / 8);
+
+    to->layers = from->layers;
+    to->kv_heads = from->kv_heads;
+    if (from->n_spans > 0)
+        to->spans = kva_calloc((size_t)from->n_spans, sizeof *to->spans);
+    if (from->n_spans > 0 && to->spans == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "%d spans", from->n_spans);
+    for (; to->n_spans < from->n_spans; to->n_spans++) {
+        struct kva_result_span *s = &to->spans[to->n_spans];
+
+        *s = from->spans[to->n_spans];
+        s->kept = kva_calloc(heads, sizeof *s->kept);
+        if (s->kept == NULL)
+            return KVA_FAIL(err, KVA_ENOMEM, "%d spans", from->n_spans);
+        memcpy(s->kept, from->spans[to->n_spans].kept, heads * sizeof *s->kept);
+    }
+    if (from->bits == NULL)
+        return KVA_OK;
+    to->bits = kva_calloc(bits, 1);
+    if (to->bits == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "kept entries of %d tokens", from->bits_tok);
+    memcpy(to->bits, from->bits, bits);
+    to->bits_tok = from->bits_tok;
+    return KVA_OK;
+}
+
+enum kva_status kva_live_follow(struct kva_live *l, struct kva_live *lead,
+                                struct kva_error *err)
+{
+    struct kva_result *r = &l->result;
+    const struct kva_result *from = &lead->result;
+    const struct kva_run_cell *c = &lead->rc;
+
+    l->rc.leader = &lead->rc;
+    l->rc.ids = c->ids;
+    l->rc.n_ids = c->n_ids;
+    l->rc.n_gold = c->n_gold;
+    l->rc.protect = c->protect;
+    l->rc.prompt = c->prompt;
+    l->rc.budget_total = c->budget_total;
+    l->rc.state_bytes = c->state_bytes;
+    l->rc.scratch_bytes = c->scratch_bytes;
+    r->n_cut = from->n_cut;
+    r->kept_fnv = from->kept_fnv;
+    r->has_memory = from->has_memory;
+    r->memory = from->memory;
+    r->has_timing = from->has_timing;
+    r->timing = from->timing;
+    return copy_kept(r, from, err);
 }
 
 void kva_live_finish(struct kva_unit_state *st, struct kva_live *l)
@@ -355,6 +423,7 @@ void kva_live_release(struct kva_live *l)
 {
     kva_session_free(l->rc.session);
     free(l->rc.gen);
+    free(l->rc.logits);
     kva_result_release(&l->result);
     memset(l, 0, sizeof *l);
 }

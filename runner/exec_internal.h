@@ -151,6 +151,7 @@ struct kva_base {
     int n;               /* tokens processed */
     int question;        /* how many of them are the question's */
     struct kva_row last; /* result of its last row (visibility full) */
+    float *logits;       /* [vocab] of that row where a cell of the unit samples */
     uint64_t alloc_bytes, held_bytes;
     struct kva_scored_list scored, wrapped, observed;
     int asked;                    /* whose question */
@@ -222,6 +223,7 @@ struct kva_unit_state {
     int window;
     struct kva_collect *want; /* [n_want] distinct */
     int n_want;
+    bool sampled; /* by any of its cells */
 };
 
 /* Names the result and takes the question; `later` is the caller's to set before the
@@ -230,6 +232,9 @@ enum kva_status kva_live_begin(struct kva_unit_state *st, const struct kva_job *
                                struct kva_live *l, struct kva_error *err);
 enum kva_status kva_live_open(struct kva_unit_state *st, struct kva_live *l,
                               struct kva_error *err);
+/* Instead of opening it: another draw of a question that `lead` was opened for. */
+enum kva_status kva_live_follow(struct kva_live *l, struct kva_live *lead,
+                                struct kva_error *err);
 /* A cell that ended becomes a result: scored, or failed. */
 void kva_live_finish(struct kva_unit_state *st, struct kva_live *l);
 void kva_live_release(struct kva_live *l);

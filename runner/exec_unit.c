@@ -489,6 +489,7 @@ enum kva_status kva_unit_feed(const struct kva_unit_run *u, struct kva_session *
             rows[c - 1].target = last->target;
             rows[c - 1].forbid = last->forbid;
             rows[c - 1].n_forbid = last->n_forbid;
+            rows[c - 1].keep_logits = last->keep_logits;
         }
         KVA_GO(kva_step(u->model, rows, c, NULL, err));
         *u->rows += c;

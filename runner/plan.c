@@ -152,6 +152,12 @@ static enum kva_status make_slug(struct kva_plan *p, struct kva_cell *c,
         kva_buf_printf(&b, "/%s", c->numerics);
     else if (c->kv == KVA_F32)
         kva_buf_puts(&b, "/kv-f32");
+    if (kva_sampled(&c->sampling)) {
+        char how[KVA_SAMPLING_TEXT];
+
+        kva_sampling_text(&c->sampling, how);
+        kva_buf_printf(&b, "/%s", how);
+    }
     rc = kva_buf_status(&b, err);
     c->slug = rc == KVA_OK ? kva_arena_strdup(&p->arena, b.data) : NULL;
     kva_buf_release(&b);
@@ -266,6 +272,7 @@ static enum kva_status make_cells(struct kva_plan *p, struct kva_error *err)
         c->visibility = from->visibility;
         c->numerics = from->numerics;
         c->kv = strcmp(from->kv, "f32") == 0 ? KVA_F32 : KVA_F16;
+        c->sampling = from->sampling;
         c->n = from->n;
         c->reps = from->reps;
         c->perf = from->perf;

@@ -13,6 +13,7 @@
 #include "methods/method.h"
 #include "models/model.h"
 #include "runner/fetch.h"
+#include "runner/sampling.h"
 #include "runner/shard.h"
 #include "tasks/task.h"
 
@@ -79,6 +80,7 @@ struct kva_suite_cell {
     enum kva_enforce enforce;
     enum kva_visibility visibility;
     char *numerics, *kv;
+    struct kva_sampling sampling;
     int n, reps, perf, perf_reps, max_attempts;
     uint64_t seed;
     int arm; /* of an audit, enum kva_arm_kind; 0: as the file says */
@@ -142,7 +144,9 @@ struct kva_cell {
     enum kva_visibility visibility;
     char *numerics; /* "f32", "ref"; on a device "f32", "bf16" */
     enum kva_type kv;
-    int n, reps, perf, perf_reps, max_attempts;
+    struct kva_sampling sampling;
+    int n, perf, perf_reps, max_attempts;
+    int reps; /* of sampled answers: draws */
     uint64_t seed;
     int arm; /* of the suite's cell */
     uint8_t digest[32], dense_key[32], method_digest[32];

@@ -563,6 +563,30 @@ static struct sx_axis read_axis(struct sx *x, const char *key, const char *def,
     return a;
 }
 
+/* Two entries that differ in nothing but their number of draws are one cell. */
+static void read_sampling(struct sx *x)
+{
+    json_t *v = json_object_get(x->root, "sampling");
+    size_t n = list_size(v);
+    char ptr[SX_PTR];
+
+    x->sampling = kva_sx_alloc(x, n + 1, sizeof x->sampling[0]);
+    if (!x->sampling)
+        return;
+    if (v && n == 0)
+        kva_sx_bad(x, "/sampling", false, "the list is empty");
+    for (size_t i = 0; i < n; i++) {
+        json_t *e = list_at(v, i, "/sampling", ptr);
+
+        kva_sx_sampling(x, e, ptr, &x->sampling[x->n_sampling++]);
+    }
+    if (n == 0) {
+        x->sampling[0] = (struct sx_sampling){.draws = 1};
+        kva_sampling_text(&x->sampling[0].s, x->sampling[0].text);
+        x->n_sampling = 1;
+    }
+}
+
 static void read_defaults(struct sx *x)
 {
     static const char *const keys[] = {"seed",         "reps",    "n",
@@ -642,7 +666,7 @@ static void read_top(struct sx *x)
         "schema", "name",    "label",     "defaults", "models",     "methods",
         "tasks",  "budgets", "matrix",    "exclude",  "include",    "overrides",
         "dense",  "blind",   "schedules", "enforce",  "visibility", "numerics",
-        "kv",     "perf",    "perf_reps", "data",     NULL};
+        "kv",     "sampling", "perf",   "perf_reps", "data",     NULL};
     static const char *const enforce[] = {"physical", "mask",  "fakekey", "padded",
                                           "union",    "qhead", NULL};
     static const char *const visibility[] = {"agnostic", "aware", "full", NULL};
@@ -665,6 +689,7 @@ static void read_top(struct sx *x)
     x->visibility = read_axis(x, "visibility", "agnostic", visibility, none);
     x->numerics = read_axis(x, "numerics", "f32", numerics, numerics_later);
     x->kv = read_axis(x, "kv", "f16", kv, none);
+    read_sampling(x);
     read_defaults(x);
     read_data(x);
 }

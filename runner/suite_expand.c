@@ -2,10 +2,10 @@
 /* suite_expand.c - from lists and matrix to cells, in the order of reports.md 8.1:
  *
  * (1) patterns of `matrix` expand in declaration order; (2) product, keys in the order
- * model, method, task, budget, schedule, enforce, visibility, numerics, kv; (3)
+ * model, method, task, budget, schedule, enforce, visibility, numerics, kv, sampling; (3)
  * `exclude`; (4) `overrides` in order, later wins; (5) `include`; (6) the dense cell and
- * the blind cell of every (model, task, numerics, kv) that occurs; (7) exact duplicates
- * drop. --only and --limit come last. */
+ * the blind cell of every (model, task, numerics, kv, sampling) that occurs; (7) exact
+ * duplicates drop. --only and --limit come last. */
 #include "runner/suite_internal.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 static const char *const SELECTOR[] = {"model",    "method",   "task",    "ctx",
                                        "budget",   "schedule", "enforce", "visibility",
-                                       "numerics", "kv",       NULL};
+                                       "numerics", "kv",       "sampling", NULL};
 
 /* A list of indexes into one of the suite's lists. */
 struct picks {
@@ -64,6 +64,8 @@ static bool match_text(const char *key, const char *pattern, const struct sx *x,
         return kva_sx_glob(pattern, kva_visibility_name(c->visibility));
     if (strcmp(key, "numerics") == 0)
         return kva_sx_glob(pattern, x->numerics.v[c->numerics]);
+    if (strcmp(key, "sampling") == 0)
+        return kva_sx_glob(pattern, x->sampling[c->sampling].text);
     return kva_sx_glob(pattern, x->kv.v[c->kv]);
 }
 
@@ -214,6 +216,11 @@ static const char *kv_id(const struct sx *x, int i)
     return x->kv.v[i];
 }
 
+static const char *sampling_id(const struct sx *x, int i)
+{
+    return x->sampling[i].text;
+}
+
 static void add_pick(struct picks *p, int i)
 {
     for (int k = 0; k < p->n; k++)
@@ -304,7 +311,8 @@ static void add_cell(struct sx *x, const struct sx_cell *c)
 
 /* Everything a `matrix` or an `include` object can name. */
 struct choice {
-    struct picks model, method, task, schedule, enforce, visibility, numerics, kv;
+    struct picks model, method, task, schedule, enforce, visibility, numerics, kv,
+        sampling;
     struct sx_budget *budgets;
     int n_budgets;
 };
@@ -338,6 +346,7 @@ static void read_choice(struct sx *x, json_t *o, const char *base, bool first_on
     AXIS(visibility, "visibility", visibility_id, x->visibility.n, "visibility")
     AXIS(numerics, "numerics", numerics_id, x->numerics.n, "numerics")
     AXIS(kv, "kv", kv_id, x->kv.n, "kv type")
+    AXIS(sampling, "sampling", sampling_id, x->n_sampling, "sampling")
 #undef AXIS
     ch->budgets = x->budgets;
     ch->n_budgets = x->n_budgets;
@@ -360,6 +369,15 @@ static void read_choice(struct sx *x, json_t *o, const char *base, bool first_on
     }
 }
 
+static void how_drawn(struct sx *x, const struct choice *ch, struct sx_cell c)
+{
+    for (int i = 0; i < ch->sampling.n; i++) {
+        c.sampling = ch->sampling.v[i];
+        c.set.draws = x->sampling[c.sampling].draws;
+        add_cell(x, &c);
+    }
+}
+
 static void innermost(struct sx *x, const struct choice *ch, struct sx_cell c)
 {
     for (int s = 0; s < ch->schedule.n; s++)
@@ -373,7 +391,7 @@ static void innermost(struct sx *x, const struct choice *ch, struct sx_cell c)
                             visibility_of(x->visibility.v[ch->visibility.v[v]]);
                         c.numerics = ch->numerics.v[u];
                         c.kv = ch->kv.v[k];
-                        add_cell(x, &c);
+                        how_drawn(x, ch, c);
                     }
 }
 
@@ -382,7 +400,7 @@ static void product(struct sx *x, const struct choice *ch, struct sx_set set)
     struct sx_cell c;
     double count = (double)ch->model.n * ch->method.n * ch->task.n *
                    (ch->n_budgets ? ch->n_budgets : 1) * ch->schedule.n * ch->enforce.n *
-                   ch->visibility.n * ch->numerics.n * ch->kv.n;
+                   ch->visibility.n * ch->numerics.n * ch->kv.n * ch->sampling.n;
 
     if (count + x->n_cells > SX_MAX_CELLS) {
         kva_sx_bad(x, "/matrix", false, "%.0f cells are more than %d", count,
@@ -402,7 +420,7 @@ static void product(struct sx *x, const struct choice *ch, struct sx_set set)
                            : method->blind ? SX_BLIND
                                            : ch->method.v[h];
                 if (c.method <
-                    0) { /* no budget, schedule or visibility: once per numerics and kv */
+                    0) { /* no budget, schedule or visibility */
                     struct choice one = *ch;
 
                     one.schedule.n = one.enforce.n = one.visibility.n = 1;
@@ -497,7 +515,7 @@ static void override(struct sx *x)
 
     for (size_t i = 0; i < n; i++) {
         json_t *o = object_at(x, "overrides", i, ptr), *when, *set;
-        struct sx_set values = {-1, -1, -1, -1, -1};
+        struct sx_set values = {-1, -1, -1, -1, -1, -1};
 
         if (!o)
             continue;
@@ -587,7 +605,8 @@ static bool same_group(const struct sx *x, const struct sx_cell *a,
 {
     return a->model == b->model && a->task == b->task &&
            strcmp(x->numerics.v[a->numerics], x->numerics.v[b->numerics]) == 0 &&
-           strcmp(cell_kv(x, a), cell_kv(x, b)) == 0;
+           strcmp(cell_kv(x, a), cell_kv(x, b)) == 0 &&
+           strcmp(x->sampling[a->sampling].text, x->sampling[b->sampling].text) == 0;
 }
 
 static int max_of(int a, int b)
@@ -602,6 +621,7 @@ static void raise(struct sx_set *a, const struct sx_set *b)
     a->perf = max_of(a->perf, b->perf);
     a->perf_reps = max_of(a->perf_reps, b->perf_reps);
     a->max_attempts = max_of(a->max_attempts, b->max_attempts);
+    a->draws = max_of(a->draws, b->draws);
 }
 
 /* One cell of `method` per group, as large as the largest cell of its group. */
@@ -635,8 +655,8 @@ static void cell_key(const struct sx *x, const struct sx_cell *c, char out[700])
     bool ref = c->method < 0;
 
     kva_budget_text(&c->budget, budget);
-    snprintf(out, 700, "%d|%d|%s|%s|%s|%s|%s|%s|%s", c->model, c->task,
-             x->numerics.v[c->numerics], cell_kv(x, c),
+    snprintf(out, 700, "%d|%d|%s|%s|%s|%s|%s|%s|%s|%s", c->model, c->task,
+             x->numerics.v[c->numerics], cell_kv(x, c), x->sampling[c->sampling].text,
              ref ? method_name(x, c) : x->methods[c->method].spec[c->schedule],
              ref ? "" : budget, ref ? "" : x->schedules.v[c->schedule],
              ref ? "" : kva_enforce_name(c->enforce),
@@ -734,6 +754,30 @@ static void apply_only(struct sx *x)
     }
 }
 
+/* A sampled answer is drawn `samples` times; how long it takes depends on what was said.
+ */
+static void check_sampled(struct sx *x)
+{
+    for (int i = 0; i < x->n_cells; i++) {
+        const struct sx_cell *c = &x->cells[i];
+        const struct sx_sampling *s = &x->sampling[c->sampling];
+        const char *wrong = c->set.reps > 1    ? "reps"
+                            : c->set.perf > 0  ? "perf"
+                            : c->set.perf_reps ? "perf_reps"
+                                               : NULL;
+
+        if (!c->kept || !kva_sampled(&s->s) || !wrong)
+            continue;
+        kva_sx_bad(x, s->ptr, false,
+                   "%s goes with greedy answers: %s; 'overrides' can set it for "
+                   "{\"sampling\": \"greedy\"} alone",
+                   wrong,
+                   wrong[0] == 'r' ? "of others, samples is the number of draws"
+                                   : "how long others take depends on what was drawn");
+        return;
+    }
+}
+
 static void finish(struct sx *x)
 {
     struct kva_suite_cell *out = kva_sx_alloc(x, (size_t)x->n_cells, sizeof out[0]);
@@ -756,10 +800,11 @@ static void finish(struct sx *x)
         d->visibility = ref ? KVA_AGNOSTIC : c->visibility;
         d->numerics = x->numerics.v[c->numerics];
         d->kv = kva_sx_str(x, cell_kv(x, c));
+        d->sampling = x->sampling[c->sampling].s;
         d->n = c->set.n;
         if (x->opts->limit > 0 && d->n > x->opts->limit)
             d->n = x->opts->limit;
-        d->reps = c->set.reps;
+        d->reps = kva_sampled(&d->sampling) ? c->set.draws : c->set.reps;
         d->perf = c->method == SX_BLIND ? 0 : c->set.perf;
         d->perf_reps = c->method == SX_BLIND ? 0 : c->set.perf_reps;
         if (d->perf == 0 && d->perf_reps > 0) /* they time the first sample */
@@ -776,7 +821,7 @@ void kva_sx_expand(struct sx *x)
 {
     static const char *const keys[] = {"model",    "method",  "task",       "budget",
                                        "schedule", "enforce", "visibility", "numerics",
-                                       "kv",       NULL};
+                                       "kv",       "sampling", NULL};
     json_t *matrix = json_object_get(x->root, "matrix");
     struct choice ch;
     bool compressing = false;
@@ -812,6 +857,8 @@ void kva_sx_expand(struct sx *x)
     apply_only(x);
     if (x->n_cells == 0)
         kva_sx_bad(x, "", false, "no cell is left");
+    else
+        check_sampled(x);
     if (x->n_errors == 0 && !x->nomem)
         finish(x);
 }

@@ -29,15 +29,20 @@ struct sx_axis {
     char **v;
     int n;
 };
-/* What overrides and includes may set; -1: not set. */
+struct sx_sampling {
+    struct kva_sampling s;
+    int draws; /* `samples` of the file */
+    char text[KVA_SAMPLING_TEXT], ptr[SX_PTR];
+};
+/* What overrides and includes may set; -1: not set. draws: of the cell's sampling. */
 struct sx_set {
-    int n, reps, perf, perf_reps, max_attempts;
+    int n, reps, perf, perf_reps, max_attempts, draws;
 };
 enum { SX_DENSE = -1, SX_BLIND = -2 };
 struct sx_cell {
     int model, method /* or SX_DENSE, SX_BLIND */, task;
     struct kva_budget budget;
-    int schedule, numerics, kv; /* indexes into the axes */
+    int schedule, numerics, kv, sampling; /* indexes into the axes */
     enum kva_enforce enforce;
     enum kva_visibility visibility;
     struct sx_set set;
@@ -74,6 +79,8 @@ struct sx {
     struct sx_budget *budgets;
     int n_budgets;
     struct sx_axis schedules, enforce, visibility, numerics, kv;
+    struct sx_sampling *sampling;
+    int n_sampling;
     bool dense, blind;
 
     struct sx_cell *cells;
@@ -109,6 +116,8 @@ char *kva_sx_string(struct sx *x, json_t *o, const char *ptr, const char *key);
 bool kva_sx_flag(struct sx *x, json_t *o, const char *ptr, const char *key, bool def);
 /* One budget; false when it was reported. */
 bool kva_sx_budget(struct sx *x, json_t *v, const char *ptr, struct kva_budget *b);
+/* "greedy", or {temperature, top_p, top_k, samples}. */
+void kva_sx_sampling(struct sx *x, json_t *v, const char *ptr, struct sx_sampling *s);
 /* A list of strings or a single one. */
 struct sx_axis kva_sx_strings(struct sx *x, json_t *v, const char *ptr);
 /* `*` and `?` only. */

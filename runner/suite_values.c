@@ -418,6 +418,63 @@ bool kva_sx_budget(struct sx *x, json_t *v, const char *ptr, struct kva_budget *
     return budget_of(x, kind, json_number_value(value), at, b);
 }
 
+/* ---- sampling ---- */
+
+/* Value of `key` in [min, max], at most 4 decimals, so that equal words are equal
+ * numbers. */
+static double share_of(struct sx *x, json_t *o, const char *ptr, const char *key,
+                       double min, double max, double def)
+{
+    json_t *v = json_object_get(o, key);
+    double d = json_number_value(v);
+    char at[SX_PTR];
+
+    if (!v)
+        return def;
+    kva_sx_join(at, ptr, key);
+    if (!json_is_number(v))
+        kva_sx_bad(x, at, false, "must be a number, not %s", kva_sx_type(v));
+    else if (!(d >= min && d <= max))
+        kva_sx_bad(x, at, false, "%.10g is not in %.10g..%.10g", d, min, max);
+    else if (fabs(d * 10000 - round(d * 10000)) > 1e-7)
+        kva_sx_bad(x, at, false, "%.10g has more than 4 decimals", d);
+    else
+        return d;
+    return def;
+}
+
+void kva_sx_sampling(struct sx *x, json_t *v, const char *ptr, struct sx_sampling *s)
+{
+    static const char *const keys[] = {"temperature", "top_p", "top_k", "samples", NULL};
+    json_t *t = json_object_get(v, "temperature");
+    char at[SX_PTR];
+
+    memset(s, 0, sizeof *s);
+    s->draws = 1;
+    snprintf(s->ptr, sizeof s->ptr, "%s", ptr);
+    if (json_is_object(v)) {
+        kva_sx_keys(x, v, ptr, keys);
+        kva_sx_join(at, ptr, "temperature");
+        if (!t)
+            kva_sx_bad(x, ptr, false, "temperature is missing");
+        if (json_is_number(t) && json_number_value(t) == 0)
+            kva_sx_bad(x, at, false, "0 is the largest logit: write \"greedy\"");
+        else
+            s->s.temperature = share_of(x, v, ptr, "temperature", 0.01, 100, 1);
+        s->s.top_p = share_of(x, v, ptr, "top_p", 0.0001, 1, 1);
+        s->s.top_k = (int)kva_sx_int(x, v, ptr, "top_k", 0, 1 << 24, 0);
+        s->draws = (int)kva_sx_int(x, v, ptr, "samples", 1, 1000, 1);
+    } else if (!json_is_string(v) || strcmp(json_string_value(v), "greedy") != 0) {
+        kva_sx_bad(x, ptr, false,
+                   "must be \"greedy\" or {\"temperature\": 0.6, \"top_p\": 0.95, "
+                   "\"samples\": 4}, not %s%s%s",
+                   json_is_string(v) ? "'" : kva_sx_type(v),
+                   json_is_string(v) ? json_string_value(v) : "",
+                   json_is_string(v) ? "'" : "");
+    }
+    kva_sampling_text(&s->s, s->text);
+}
+
 /* ---- patterns ---- */
 
 bool kva_sx_glob(const char *p, const char *s)

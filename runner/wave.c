@@ -153,7 +153,7 @@ static void gold_row(struct kva_run_cell *c, const struct kva_row *row)
 
 static void decode_row(struct kva_run_cell *c, const struct kva_row *row)
 {
-    c->next = row->argmax;
+    c->next = row->sampling != NULL ? row->drawn : row->argmax;
 }
 
 static enum kva_status questions(struct stepper *st, struct kva_run_cell **cells, int n,
@@ -163,11 +163,13 @@ static enum kva_status questions(struct stepper *st, struct kva_run_cell **cells
         struct kva_run_cell *c = cells[i];
 
         kva_parts_enter(c->parts, KVA_PART_QUESTION);
-        for (int j = 0; j < c->n_ids && alive(c); j++) {
+        for (int j = 0; j < c->n_ids && c->leader == NULL && alive(c); j++) {
             bool last = j == c->n_ids - 1;
             int32_t target = last && c->n_gold > 0 ? c->gold[0] : -1;
 
             KVA_TRY(push(st, cells, i, c->ids[j], last, target, question_row, err));
+            if (last)
+                st->rows[st->n - 1].keep_logits = c->logits;
             if (last && c->ends != NULL) {
                 st->rows[st->n - 1].forbid = c->ends->forbid;
                 st->rows[st->n - 1].n_forbid = c->ends->n_forbid;
@@ -180,7 +182,7 @@ static enum kva_status questions(struct stepper *st, struct kva_run_cell **cells
 
         c->first_ns = kva_now_ns();
         kva_parts_enter(c->parts, KVA_PART_NONE);
-        if (alive(c) && !c->first_ok)
+        if (alive(c) && c->leader == NULL && !c->first_ok)
             (void)KVA_FAIL(&c->failed, KVA_EINVALID,
                            "the prompt has no row to answer from");
     }
@@ -197,7 +199,7 @@ static enum kva_status gold(struct stepper *st, struct kva_run_cell **cells, int
     for (int i = 0; i < n; i++) {
         struct kva_run_cell *c = cells[i];
 
-        if (c->n_gold == 0 || !alive(c))
+        if (c->n_gold == 0 || c->leader != NULL || !alive(c))
             continue;
         c->gold_sum = c->first_nll;
         kva_kvstore_bytes(kva_session_store(c->session), &bytes);
@@ -211,7 +213,7 @@ static enum kva_status gold(struct stepper *st, struct kva_run_cell **cells, int
         struct kva_run_cell *c = cells[i];
         struct kva_error why = {0};
 
-        if (c->n_gold == 0 || !alive(c))
+        if (c->n_gold == 0 || c->leader != NULL || !alive(c))
             continue;
         c->has_gold = true;
         kva_session_collecting(c->session, true);
@@ -310,7 +312,8 @@ static void cut_after_question(struct kva_run_cell *c)
 {
     struct kva_error why = {0};
 
-    if (!alive(c) || c->cell->schedule.decode == 0 || c->cell->method.scorer == NULL)
+    if (!alive(c) || c->leader != NULL || c->cell->schedule.decode == 0 ||
+        c->cell->method.scorer == NULL)
         return;
     if (cut_to_budget(c, true, &why) != KVA_OK)
         fail(c, &why);
@@ -331,6 +334,58 @@ static void cut_while_decoding(struct kva_run_cell *c)
         return;
     if (cut_to_budget(c, false, &why) != KVA_OK)
         fail(c, &why);
+}
+
+/* From here on the draws of a question part. Without memory for all of them the wave
+ * fails as a whole, before it told anything: it can be tried in halves. */
+static enum kva_status follow(struct kva_run_cell *c, struct kva_error *err)
+{
+    const struct kva_run_cell *from = c->leader;
+    struct kva_error why = {0};
+
+    if (from == NULL)
+        return KVA_OK;
+    if (from->failed.code != KVA_OK) {
+        c->failed = from->failed;
+        return KVA_OK;
+    }
+    if (kva_session_copy(from->session, &c->session, &why) == KVA_ENOMEM)
+        return KVA_FAIL(err, KVA_ENOMEM, "%s", why.text);
+    if (why.code != KVA_OK)
+        fail(c, &why);
+    c->noted = from->noted;
+    c->first_nll = from->first_nll;
+    c->first_ok = from->first_ok;
+    c->gold_sum = from->gold_sum;
+    c->has_gold = from->has_gold;
+    c->peak_bytes = from->peak_bytes;
+    return KVA_OK;
+}
+
+static const struct kva_sampling *sampling_of(const struct kva_run_cell *c)
+{
+    return kva_sampled(&c->cell->sampling) ? &c->cell->sampling : NULL;
+}
+
+static enum kva_status begin_answers(struct kva_model *m, struct kva_run_cell **cells,
+                                     int n, struct kva_error *err)
+{
+    struct kva_ops *ops = kva_model_ops(m);
+    int vocab = kva_model_info(m)->vocab;
+
+    for (int i = 0; i < n; i++)
+        KVA_TRY(follow(cells[i], err));
+    for (int i = 0; i < n; i++) {
+        struct kva_run_cell *c = cells[i];
+        const struct kva_sampling *s = sampling_of(c);
+        const float *logits = c->leader != NULL ? c->leader->logits : c->logits;
+        double u = kva_draw_unit(c->draw_seed, 0);
+
+        if (alive(c) && s != NULL)
+            ops->draw(ops, logits, vocab, 1, (float)s->temperature, s->top_k,
+                      (float)s->top_p, &u, &c->next);
+    }
+    return ops->sync(ops, err);
 }
 
 /* Takes the token the cell would say next, which may end its answer. */
@@ -377,6 +432,8 @@ static enum kva_status decode(struct stepper *st, struct kva_run_cell **cells, i
                 continue;
             any = true;
             KVA_TRY(push(st, cells, i, cells[i]->next, true, -1, decode_row, err));
+            st->rows[st->n - 1].sampling = sampling_of(cells[i]);
+            st->rows[st->n - 1].u = kva_draw_unit(cells[i]->draw_seed, cells[i]->n_gen);
         }
         if (!any)
             return KVA_OK;
@@ -409,6 +466,7 @@ enum kva_status kva_wave_run(struct kva_model *m, struct kva_run_cell **cells, i
     KVA_GO(gold(&st, cells, n, err));
     for (int i = 0; i < n; i++)
         cut_after_question(cells[i]);
+    KVA_GO(begin_answers(m, cells, n, err));
     KVA_GO(report_ended(cells, n, told, group, ended, ctx, err));
     KVA_GO(decode(&st, cells, n, told, group, ended, ctx, err));
     KVA_GO(report_ended(cells, n, told, group, ended, ctx, err));

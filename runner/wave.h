@@ -4,7 +4,11 @@
  * A wave takes sessions whose caches are already decided and brings each through three
  * stages: question rows, gold rows (teacher-forced, then rewound), decode steps. In every
  * step the rows of all live sessions are stacked, so weights are read once. A session
- * that ends or fails leaves. */
+ * that ends or fails leaves.
+ *
+ * The draws of one question are cells that follow the first of them: that one reads the
+ * question and the gold answer, and when answers begin each other one goes on from a copy
+ * of its session. */
 #ifndef KVA_WAVE_H
 #define KVA_WAVE_H
 
@@ -21,7 +25,9 @@ void kva_note(struct kva_noted *n, const struct kva_decision *d);
 
 struct kva_run_cell {
     /* in */
-    struct kva_session *session; /* owned by the caller; the wave never frees it */
+    /* Owned by the caller; the wave never frees it. NULL with a leader: the wave makes it
+     */
+    struct kva_session *session;
     const struct kva_cell *cell;
     const int32_t *ids; /* question rows still to feed */
     int n_ids;          /* 0: the whole prompt was fed before the cut */
@@ -40,8 +46,12 @@ struct kva_run_cell {
     bool timed;              /* record step times (cells that run alone) */
     struct kva_parts *parts; /* where the question counts; NULL: not timed */
     struct kva_noted noted;  /* of the prefill; decode-time decisions add to it */
+    /* NULL, or a cell before it in the wave: another draw of the same answer */
+    struct kva_run_cell *leader;
+    uint64_t draw_seed; /* of sampled answers, kva_draw_seed */
     /* in and out: result of the last prompt row */
-    int32_t next; /* first generated token */
+    int32_t next;  /* first generated token */
+    float *logits; /* [vocab] of a cell that samples and follows nobody: of that row */
     double first_nll;
     bool first_ok;
     /* out */

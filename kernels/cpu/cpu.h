@@ -166,5 +166,9 @@ void kva_cpu_row_moments(struct kva_ops *ops, const float *x, int stride, int ro
 void kva_cpu_logits_stats(struct kva_ops *ops, const float *logits, int n, int rows,
                           const int32_t *target, int32_t *argmax, double *nll,
                           bool *finite);
+/* kernels/cpu/draw.c */
+void kva_cpu_draw(struct kva_ops *ops, const float *logits, int n, int rows,
+                  float temperature, int top_k, float top_p, const double *u,
+                  int32_t *id);
 
 #endif

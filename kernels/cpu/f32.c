@@ -259,6 +259,7 @@ void kva_cpu_f32_table(struct kva_ops *ops)
     ops->silu_mul = silu_mul;
     ops->add = add;
     ops->logits_stats = kva_cpu_logits_stats;
+    ops->draw = kva_cpu_draw;
     ops->row_norm = row_norm;
     ops->row_abs = row_abs;
     ops->row_mean = row_mean;

@@ -90,6 +90,20 @@ static void logits_stats(struct kva_ops *ops, const float *logits, int n, int ro
     kva_cuda_done(cu);
 }
 
+static void draw(struct kva_ops *ops, const float *logits, int n, int rows,
+                 float temperature, int top_k, float top_p, const double *u, int32_t *id)
+{
+    struct kva_cuda *cu = kva_cuda_of(ops);
+    size_t m = (size_t)rows;
+    const float *z = kva_cuda_in(cu, logits, m * (size_t)n);
+    const double *at = kva_cuda_list(cu, u, m * sizeof *u);
+    int32_t *to = kva_cuda_result(cu, id, m * sizeof *id);
+
+    if (!cu->failed)
+        kva_dev_sample(z, n, rows, temperature, top_k, top_p, at, to, cu->stream);
+    kva_cuda_done(cu);
+}
+
 void kva_cuda_rows_table(struct kva_ops *ops)
 {
     ops->rmsnorm = rmsnorm;
@@ -98,4 +112,5 @@ void kva_cuda_rows_table(struct kva_ops *ops)
     ops->silu_mul = silu_mul;
     ops->add = add;
     ops->logits_stats = logits_stats;
+    ops->draw = draw;
 }
