@@ -4,8 +4,8 @@
  *
  * Whatever can change a generated token is in the cell's digest: model bytes, method with
  * the versions of its parts, task with tokenizer and template, budget, schedule,
- * numerics, sampling, seed, the engine's semantics. Metrics, the numbers of samples and of
- * draws, and the machine are not. */
+ * numerics, sampling, seed, the engine's semantics. Metrics, the numbers of samples and
+ * of draws, and the machine are not. */
 #include "runner/digest.h"
 
 #include <jansson.h>

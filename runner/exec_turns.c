@@ -139,8 +139,7 @@ static enum kva_status next_turn(struct kva_unit_state *st, struct chain *c, int
 
     name_result(u, l, t);
     c->job.question = t;
-    rc->draw_seed =
-        kva_draw_seed(rc->cell->seed, u->samples[t].digest, l->result.rep);
+    rc->draw_seed = kva_draw_seed(rc->cell->seed, u->samples[t].digest, l->result.rep);
     if (u->bad[t].code != KVA_OK)
         return KVA_FAIL(err, u->bad[t].code, "%s", u->bad[t].text);
     if (last >= 0 && !kva_tokenizer_is_eog(rc->tok, last))

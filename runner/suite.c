@@ -663,10 +663,10 @@ static void read_data(struct sx *x)
 static void read_top(struct sx *x)
 {
     static const char *const keys[] = {
-        "schema", "name",    "label",     "defaults", "models",     "methods",
-        "tasks",  "budgets", "matrix",    "exclude",  "include",    "overrides",
-        "dense",  "blind",   "schedules", "enforce",  "visibility", "numerics",
-        "kv",     "sampling", "perf",   "perf_reps", "data",     NULL};
+        "schema", "name",     "label",     "defaults",  "models",     "methods",
+        "tasks",  "budgets",  "matrix",    "exclude",   "include",    "overrides",
+        "dense",  "blind",    "schedules", "enforce",   "visibility", "numerics",
+        "kv",     "sampling", "perf",      "perf_reps", "data",       NULL};
     static const char *const enforce[] = {"physical", "mask",  "fakekey", "padded",
                                           "union",    "qhead", NULL};
     static const char *const visibility[] = {"agnostic", "aware", "full", NULL};

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const SELECTOR[] = {"model",    "method",   "task",    "ctx",
-                                       "budget",   "schedule", "enforce", "visibility",
+static const char *const SELECTOR[] = {"model",    "method",   "task",     "ctx",
+                                       "budget",   "schedule", "enforce",  "visibility",
                                        "numerics", "kv",       "sampling", NULL};
 
 /* A list of indexes into one of the suite's lists. */
@@ -419,8 +419,7 @@ static void product(struct sx *x, const struct choice *ch, struct sx_set set)
                 c.method = method->dense   ? SX_DENSE
                            : method->blind ? SX_BLIND
                                            : ch->method.v[h];
-                if (c.method <
-                    0) { /* no budget, schedule or visibility */
+                if (c.method < 0) { /* no budget, schedule or visibility */
                     struct choice one = *ch;
 
                     one.schedule.n = one.enforce.n = one.visibility.n = 1;
@@ -819,8 +818,8 @@ static void finish(struct sx *x)
 
 void kva_sx_expand(struct sx *x)
 {
-    static const char *const keys[] = {"model",    "method",  "task",       "budget",
-                                       "schedule", "enforce", "visibility", "numerics",
+    static const char *const keys[] = {"model",    "method",   "task",       "budget",
+                                       "schedule", "enforce",  "visibility", "numerics",
                                        "kv",       "sampling", NULL};
     json_t *matrix = json_object_get(x->root, "matrix");
     struct choice ch;

@@ -322,7 +322,8 @@ static bool same_method(const struct kva_cell *a, const struct kva_cell *b)
     kva_sampling_text(&b->sampling, t);
     return a->model == b->model && a->enforce == b->enforce &&
            a->visibility == b->visibility && a->kv == b->kv &&
-           strcmp(a->numerics, b->numerics) == 0 && strcmp(x, y) == 0 && strcmp(s, t) == 0 &&
+           strcmp(a->numerics, b->numerics) == 0 && strcmp(x, y) == 0 &&
+           strcmp(s, t) == 0 &&
            memcmp(a->method_digest, b->method_digest, sizeof a->method_digest) == 0;
 }
 

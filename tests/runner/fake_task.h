@@ -213,7 +213,8 @@ static void fake_forget(struct fake_heard *h)
 }
 
 /* The result of (cell, idx), or NULL. */
-static const struct kva_result *fake_find(const struct fake_heard *h, int cell, int idx)
+static inline const struct kva_result *fake_find(const struct fake_heard *h, int cell,
+                                                 int idx)
 {
     for (int i = 0; i < h->n; i++)
         if (h->r[i].cell == cell && h->r[i].idx == idx)

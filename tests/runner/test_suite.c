@@ -36,11 +36,18 @@ static void summary(const struct kva_suite *s, struct kva_buf *out)
         char budget[32];
 
         kva_budget_text(&c->budget, budget);
-        kva_buf_printf(out, "%s %s %s %s %s %s %s %s %s n=%d perf=%d\n",
+        kva_buf_printf(out, "%s %s %s %s %s %s %s %s %s n=%d perf=%d",
                        s->models[c->model].id, c->method_id, s->tasks[c->task].id, budget,
                        c->schedule, kva_enforce_name(c->enforce),
                        kva_visibility_name(c->visibility), c->numerics, c->kv, c->n,
                        c->perf);
+        if (kva_sampled(&c->sampling)) {
+            char text[KVA_SAMPLING_TEXT];
+
+            kva_sampling_text(&c->sampling, text);
+            kva_buf_printf(out, " %s draws=%d", text, c->reps);
+        }
+        kva_buf_putc(out, '\n');
     }
 }
 

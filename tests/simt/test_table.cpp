@@ -282,4 +282,45 @@ TEST(the_device_is_described)
     CHECK(d->total_bytes == info->total_bytes && d->total_bytes > 0);
 }
 
+/* From logits on either side; what is not finite is in them, and many are equal. */
+TEST(a_draw_is_that_of_the_cpu_from_the_same_logits)
+{
+    table t("f32");
+    kva_ops *cpu = nullptr;
+    struct {
+        float temperature, top_p;
+        int top_k;
+    } how[] = {
+        {0.6f, 0.95f, 0}, {1, 1, 0}, {0.7f, 0.8f, 20}, {2, 1, 3}, {0.05f, 0.5f, 1}};
+    const int rows = 7;
+
+    CHECK_OK(kva_ops_open("cpu", "f32", 2, &cpu, err));
+    for (int n : {1, 300, 5000})
+        for (auto &h : how)
+            for (int kind = 0; kind < 3; kind++) {
+                std::vector<float> z = random_floats((size_t)(rows * n), 6);
+                std::vector<double> u(rows);
+                int32_t want[rows], got[rows], again[rows];
+
+                for (double &x : u)
+                    x = (double)(random_bits() >> 11) * 0x1p-53;
+                if (kind == 1)
+                    for (float &f : z)
+                        f = (float)random_below(9) * 0.25f;
+                if (kind == 2)
+                    for (size_t i = 0; i < z.size(); i += 5)
+                        z[i] = i % 2 ? NAN : -INFINITY;
+                on_device dz(t.ops, z);
+                cpu->draw(cpu, z.data(), n, rows, h.temperature, h.top_k, h.top_p,
+                          u.data(), want);
+                t.ops->draw(t.ops, z.data(), n, rows, h.temperature, h.top_k, h.top_p,
+                            u.data(), got);
+                t.ops->draw(t.ops, dz.p, n, rows, h.temperature, h.top_k, h.top_p,
+                            u.data(), again);
+                CHECK(memcmp(got, want, sizeof want) == 0);
+                CHECK(memcmp(again, want, sizeof want) == 0);
+            }
+    kva_ops_close(cpu);
+}
+
 PARITY_MAIN
