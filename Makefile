@@ -259,7 +259,7 @@ $(O)/cuda/tests/simt/%: tests/simt/%.cpp tests/device/managed.cpp $(CUDA_OBJ) $(
 	$(call say,DEVICE,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)g++ -std=c++17 -O1 -g -Wall -Wextra -Werror -Wno-unknown-pragmas -I. -isystem $(CUDA)/include -mfma -mf16c \
-	  -o $@ $< tests/device/managed.cpp $(CUDA_OBJ) $(LIBS) $(PKG_LIBS) $(CUDA_LINK)
+	  -Wl,--wrap=main -o $@ $< tests/device/managed.cpp $(CUDA_OBJ) $(LIBS) $(PKG_LIBS) $(CUDA_LINK)
 cuda-tests: $(O)/cuda/kvaudit $(CUDA_TESTS)
 cuda-carry: cuda-tests
 	$(Q)tests/device/carry.sh $(O)/cuda $(O)/carry

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* managed.cpp - lets the emulator's parity programs run on a device as they are.
  *
- * They hand ordinary arrays to launchers. Linked with this file their heap is managed
- * memory, which both sides may touch; launches on the default stream wait (rt_cuda.c), so
- * results are there when a launcher returns. A bump allocator over one arena of bounded
- * size: test programs are short. Without a device the program ends with status 3. */
+ * They hand ordinary arrays to launchers. Linked with this file (--wrap=main) their heap
+ * is managed memory while `main` runs, which both sides may touch; launches on the
+ * default stream wait (rt_cuda.c), so results are there when a launcher returns. A bump
+ * allocator over one arena of bounded size: test programs are short. Before `main` and
+ * behind it the runtime may not be called: what is allocated there is ordinary memory,
+ * and nothing runs behind `main`. Without a device the program ends with status 3. */
 #include <cuda_runtime_api.h>
 
 #include <new>
@@ -23,7 +25,7 @@ size_t used;
 /* freed pieces by the power of two of their size; each holds the next */
 struct piece {
     piece *next;
-} *freed[40];
+} * freed[40];
 
 int class_of(size_t bytes)
 {
@@ -36,7 +38,7 @@ int class_of(size_t bytes)
 
 void open_arena()
 {
-    int devices = 0;
+    int devices = 0, together = 0;
     cudaError_t rc = cudaGetDeviceCount(&devices);
     void *p = nullptr;
 
@@ -45,6 +47,12 @@ void open_arena()
     if (rc != cudaSuccess || devices < 1) {
         fprintf(stderr, "no CUDA device: %s\n",
                 rc != cudaSuccess ? cudaGetErrorString(rc) : "none is visible");
+        _exit(3);
+    }
+    rc = cudaDeviceGetAttribute(&together, cudaDevAttrConcurrentManagedAccess, 0);
+    if (rc != cudaSuccess || !together) {
+        fprintf(stderr, "no CUDA device whose managed memory the host may touch at any "
+                        "time: these programs need that\n");
         _exit(3);
     }
     arena = static_cast<uint8_t *>(p);
@@ -56,8 +64,12 @@ void *take(size_t bytes)
     int c = class_of(bytes + SMALL);
     uint8_t *p;
 
-    if (arena == nullptr)
-        open_arena();
+    if (arena == nullptr) {
+        p = static_cast<uint8_t *>(malloc(bytes > 0 ? bytes : 1));
+        if (p == nullptr)
+            abort();
+        return p;
+    }
     if (freed[c] != nullptr) {
         p = reinterpret_cast<uint8_t *>(freed[c]);
         freed[c] = freed[c]->next;
@@ -75,8 +87,11 @@ void *take(size_t bytes)
 
 void give(void *p)
 {
-    if (p == nullptr)
+    if (arena == nullptr || static_cast<uint8_t *>(p) < arena ||
+        static_cast<uint8_t *>(p) >= arena + ARENA) {
+        free(p);
         return;
+    }
     uint8_t *at = static_cast<uint8_t *>(p) - SMALL;
     int c = *reinterpret_cast<int *>(at);
     piece *f = reinterpret_cast<piece *>(at);
@@ -85,15 +100,36 @@ void give(void *p)
     freed[c] = f;
 }
 
-/* Before any test: what needs no heap must say so, too. */
-struct starter {
-    starter()
-    {
-        give(take(1));
-    }
-} start;
-
 } // namespace
+
+extern "C" int __real_main(int argc, char **argv);
+extern "C" int __wrap_main(int argc, char **argv)
+{
+    int rc;
+
+    open_arena();
+    rc = __real_main(argc, argv);
+    (void)fflush(nullptr);
+    (void)cudaDeviceSynchronize();
+    _exit(rc);
+}
+
+/* tests/simt/parity.h */
+void *parity_range(size_t bytes)
+{
+    void *p = nullptr;
+
+    if (cudaMallocManaged(&p, bytes, cudaMemAttachGlobal) == cudaSuccess)
+        return p;
+    (void)cudaGetLastError();
+    return nullptr;
+}
+
+void parity_range_free(void *p, size_t bytes)
+{
+    (void)bytes;
+    (void)cudaFree(p);
+}
 
 void *operator new(size_t n)
 {

@@ -31,6 +31,9 @@ void kva_simt_set_order(enum kva_simt_order order);
 /* Mistakes since the last call; the first 8 are told on standard error. */
 int kva_simt_errors(void);
 void kva_simt_quiet(bool quiet);
+/* Whether arguments of kernels may point to the stack and into the program (default: no).
+ */
+void kva_simt_any_memory(bool any);
 /* The text of the first of them, "file:line: ...", which later ones follow from; kept
  * until the next mistake. */
 const char *kva_simt_first(void);

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <vector>
 
@@ -131,6 +132,35 @@ inline std::vector<float> random_floats(size_t n, float scale = 1)
         x = scale * random_float();
     return v;
 }
+
+/* ---- memory of the device ---- */
+
+/* A copy that a kernel may read: what lies on the stack or in the program it may not. */
+template <typename T, size_t n> inline std::vector<T> on_heap(const T (&x)[n])
+{
+    return std::vector<T>(x, x + n);
+}
+template <typename T> inline std::vector<T> on_heap(const T &x)
+{
+    return std::vector<T>(1, x);
+}
+/* An address range of which only what is touched takes memory; NULL: refused. */
+#ifdef KVA_HOST_SIMT
+inline void *parity_range(size_t bytes)
+{
+    void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return p == MAP_FAILED ? nullptr : p;
+}
+inline void parity_range_free(void *p, size_t bytes)
+{
+    munmap(p, bytes);
+}
+#else /* tests/device/managed.cpp */
+void *parity_range(size_t bytes);
+void parity_range_free(void *p, size_t bytes);
+#endif
 
 /* ---- comparisons ---- */
 

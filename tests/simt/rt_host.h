@@ -6,6 +6,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#ifndef KVA_HOST_SIMT /* a real device tells none of it */
+static const bool kva_rt_is_host = false;
+static inline void kva_rt_host_size(size_t bytes)
+{
+    (void)bytes;
+}
+static inline size_t kva_rt_host_used(void)
+{
+    return 0;
+}
+static inline size_t kva_rt_host_waits(void)
+{
+    return 0;
+}
+#else
+static const bool kva_rt_is_host = true;
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -25,5 +41,6 @@ size_t kva_rt_host_waits(void);
 
 #ifdef __cplusplus
 }
+#endif
 #endif
 #endif

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,7 +129,7 @@ struct fiber_stock { /* stacks are kept for the next block */
 kva_simt_order order = SIMT_FORWARD;
 uint64_t random_state = 1;
 int errors, shown;
-bool quiet;
+bool quiet, any_memory;
 uint64_t switches;
 const char *kernel = "";
 std::map<void (*)(void), size_t> limits; /* of dynamic shared memory */
@@ -458,6 +459,50 @@ void run_block(dim3 grid, dim3 dim, dim3 index, size_t shared)
 } // namespace
 
 bool (*kva_simt_hold)(const kva_simt_held *h);
+
+extern "C" char __executable_start, end; /* the linker's: where the program lies */
+
+namespace
+{
+
+struct stack_range {
+    uintptr_t low = 0, high = 0;
+    stack_range()
+    {
+        pthread_attr_t a;
+        void *base;
+        size_t size;
+
+        if (pthread_getattr_np(pthread_self(), &a) != 0)
+            return;
+        if (pthread_attr_getstack(&a, &base, &size) == 0) {
+            low = (uintptr_t)base;
+            high = low + size;
+        }
+        (void)pthread_attr_destroy(&a);
+    }
+};
+
+} // namespace
+
+void kva_simt_arguments(const char *name, const void *args, size_t bytes)
+{
+    if (any_memory)
+        return;
+    static thread_local const stack_range stack;
+    const uintptr_t low = (uintptr_t)&__executable_start, high = (uintptr_t)&end;
+
+    for (size_t at = 0; at + sizeof(uintptr_t) <= bytes; at += sizeof(uintptr_t)) {
+        uintptr_t p;
+
+        memcpy(&p, (const uint8_t *)args + at, sizeof p);
+        if ((p & 0xfefe) == 0) /* two flags, and old bytes in the padding behind them */
+            continue;
+        if ((p >= stack.low && p < stack.high) || (p >= low && p < high))
+            mistake(name, 0, "an argument points to %s",
+                    p >= low && p < high ? "the program's own memory" : "the stack");
+    }
+}
 
 void kva_simt_run(const char *name, void (*of)(void), dim3 grid, dim3 dim, size_t shared,
                   kva_simt_body body, void *closure)
@@ -797,6 +842,11 @@ const char *kva_simt_first(void)
 void kva_simt_quiet(bool q)
 {
     quiet = q;
+}
+
+void kva_simt_any_memory(bool any)
+{
+    any_memory = any;
 }
 
 uint64_t kva_simt_switches(void)

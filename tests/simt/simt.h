@@ -9,10 +9,10 @@
  * Reported, with file and line: a lane outside its own mask, a mask that names a lane
  * which has ended, two different warp operations or masks that meet, a shuffle from a
  * lane outside the mask, barriers of two places that meet, a deadlock, asynchronous
- * copies nobody waited for, a launch a device would refuse, a launch from within a
- * kernel. Shared memory is refilled with 0xFF (NaN) for each block and has its exact
- * size, so that the address sanitizer sees overruns; an asynchronous copy happens at its
- * wait.
+ * copies nobody waited for, a launch a device would refuse, an argument that points to
+ * the stack or into the program, a launch from within a kernel. Shared memory is refilled
+ * with 0xFF (NaN) for each block and has its exact size, so that the address sanitizer
+ * sees overruns; an asynchronous copy happens at its wait.
  *
  * Not modelled: KVA_SIMT_LIMITS. */
 #ifndef KVA_SIMT_H
@@ -96,6 +96,9 @@ struct kva_simt_held {
     const size_t *size;
     size_t n;
 };
+/* Tells of an argument that points to the stack of this thread or into the program:
+ * memory no device reaches. */
+void kva_simt_arguments(const char *name, const void *args, size_t bytes);
 /* NULL: launches run at once. False: not this one. */
 extern bool (*kva_simt_hold)(const kva_simt_held *h);
 
@@ -161,6 +164,7 @@ template <typename... P> struct kva_simt_launch {
                            nullptr, nullptr,
                            0};
 
+        kva_simt_arguments(name, &all, sizeof all);
         if (kva_simt_hold && held(&h, all, std::index_sequence_for<P...>()))
             return;
         args = &all;

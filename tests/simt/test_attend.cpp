@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <sys/mman.h>
 
 namespace
 {
@@ -352,12 +351,12 @@ TEST(parts_combine_as_the_specification_computes_with_and_without_a_sink)
     for (bool sink : {false, true}) {
         if (sink)
             r.sink = {3};
-        struct kva_cuda_attend_item it = r.item(0, 1, 2, false);
+        auto it = on_heap(r.item(0, 1, 2, false));
         const float ml[] = {2, 1.36787944f, 3, 1}, acc[] = {2.36787944f, 3};
 
         std::copy(ml, ml + 4, r.ml.begin());
         std::copy(acc, acc + 2, r.acc.begin());
-        a.item = &it;
+        a.item = it.data();
         a.items = a.rows = 1;
         kva_cuda_attend_combine(&a, {1, 1}, nullptr);
         CHECK_NEAR(r.out[0], sink ? 1.546449 : 2.575210, 1e-6);
@@ -584,13 +583,9 @@ TEST(pages_beyond_4_GiB_are_found)
         /* the same pages, their ids moved up; the range is not resident but for them */
         const size_t up = ((size_t)9 << 29) / s.page_bytes(), pages = s.pos.size() / 32;
         const size_t bytes = (up + pages) * s.page_bytes(), ints = (up + pages) * 32 * 4;
-        auto range = [](size_t n) {
-            void *p = mmap(nullptr, n, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-            CHECK(p != MAP_FAILED);
-            return (uint8_t *)p;
-        };
-        uint8_t *base = range(bytes), *pos = range(ints);
+        uint8_t *base = (uint8_t *)parity_range(bytes),
+                *pos = (uint8_t *)parity_range(ints);
+        CHECK(base && pos);
         memcpy(base + up * s.page_bytes(), s.pool.data(), s.pool.size());
         memcpy(pos + up * 32 * 4, s.pos.data(), s.pos.size() * 4);
         for (int32_t &id : s.table)
@@ -598,8 +593,8 @@ TEST(pages_beyond_4_GiB_are_found)
         r.base = base;
         r.far_pos = (const int32_t *)(const void *)pos;
         std::vector<float> far = run(how, {&r});
-        munmap(base, bytes);
-        munmap(pos, ints);
+        parity_range_free(base, bytes);
+        parity_range_free(pos, ints);
         CHECK(memcmp(near.data(), far.data(), near.size() * sizeof(float)) == 0);
     }
 }

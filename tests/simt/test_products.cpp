@@ -4,8 +4,6 @@
 #include "kernels/cuda/products.h"
 #include "tests/simt/weights.h"
 
-#include <sys/mman.h>
-
 struct weight : file_weight {
     std::vector<uint8_t> memory; /* values, scales */
     std::vector<uint32_t> super;
@@ -101,10 +99,11 @@ TEST(bf16_rows_are_the_nearest_ties_to_even)
             CHECK_INT(z[i], y[i]);
         }
     }
-    float odd[] = {NAN, INFINITY, -INFINITY, 3.4e38f, -0.0f, kva_bits_float(0x7f800001u)};
-    uint16_t y[6];
+    const std::vector<float> odd = {NAN,     INFINITY, -INFINITY,
+                                    3.4e38f, -0.0f,    kva_bits_float(0x7f800001u)};
+    std::vector<uint16_t> y(6);
 
-    kva_dev_to_bf16(odd, 6, y, nullptr);
+    kva_dev_to_bf16(odd.data(), 6, y.data(), nullptr);
     CHECK((y[0] & 0x7fff) > 0x7f80);
     CHECK_INT(y[1], 0x7f80);
     CHECK_INT(y[2], 0xff80);
@@ -115,7 +114,7 @@ TEST(bf16_rows_are_the_nearest_ties_to_even)
 
 TEST(embedding_is_a_scaled_row)
 {
-    const int32_t ids[] = {4, 0, 4, 6};
+    const std::vector<int32_t> ids = {4, 0, 4, 6};
 
     for (kva_type type : all_types) {
         int in = row_lengths(type).back();
@@ -123,14 +122,14 @@ TEST(embedding_is_a_scaled_row)
         auto x = in_orders([&] {
             std::vector<float> y(4 * (size_t)in, NAN);
 
-            kva_dev_embed(&w.d, ids, 4, 1.75f, y.data(), nullptr);
+            kva_dev_embed(&w.d, ids.data(), 4, 1.75f, y.data(), nullptr);
             return y;
         });
 
         for (int r = 0; r < 4; r++)
             for (int i = 0; i < in; i++)
                 CHECK(x[(size_t)(r * in + i)] ==
-                      1.75f * w.value[(size_t)(ids[r] * in + i)]);
+                      1.75f * w.value[(size_t)(ids[(size_t)r] * in + i)]);
     }
 }
 
@@ -233,12 +232,11 @@ TEST(offsets_beyond_four_gigabytes_are_reached)
 {
     const int stride = 1 << 30;
     size_t bytes = ((size_t)4 * stride + 4096) * sizeof(float);
-    float *y = (float *)mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    float *y = (float *)parity_range(bytes);
     weight w = make(KVA_Q8_0, 4, 32);
     std::vector<float> x = random_floats(5 * 32), want = product(w, x.data(), 5);
 
-    if (y == MAP_FAILED) {
+    if (y == nullptr) {
         printf("SKIP: no address range of 16 GiB\n");
         return;
     }
@@ -246,7 +244,7 @@ TEST(offsets_beyond_four_gigabytes_are_reached)
     bool good = true;
     for (size_t r = 0; r < 5; r++)
         good = good && same(y + r * (size_t)stride, &want[r * 4], 4);
-    munmap(y, bytes);
+    parity_range_free(y, bytes);
     CHECK(good);
 }
 

@@ -362,12 +362,13 @@ TEST(a_window_over_several_parts_adds_up)
  * 2]. */
 TEST(worked_sums_of_columns)
 {
-    const float l2 = logf(2), k[3][2] = {{0, 0}, {1, 0}, {0, 1}},
-                q[2][2] = {{l2, 0}, {0, l2}};
-    const size_t off[2] = {0, 3}, a_off[1] = {0};
-    const int32_t k_pos[3] = {0, 1, 2}, q_pos[2] = {1, 2};
-    struct kva_dev_window w = {&q[0][0], 2, q_pos, 2,      1, {&k[0][0], off, 1, 2, 3},
-                               k_pos,    1, a_off, nullptr};
+    const float l2 = logf(2);
+    const std::vector<float> k = {0, 0, 1, 0, 0, 1}, q = {l2, 0, 0, l2};
+    const std::vector<size_t> off = {0, 3}, a_off = {0};
+    const std::vector<int32_t> k_pos = {0, 1, 2}, q_pos = {1, 2};
+    struct kva_dev_window w = {
+        q.data(),     2, q_pos.data(), 2,      1, {k.data(), off.data(), 1, 2, 3},
+        k_pos.data(), 1, a_off.data(), nullptr};
     auto got = in_orders([&] { return run(w, KVA_WINDOW_MEAN, 3); });
 
     CHECK_NEAR(2 * got[0], 0.583333, 1e-6);
@@ -461,15 +462,22 @@ TEST(norms_of_projected_values_are_those_of_a_double_reference)
  * [[0, 3], [1, 1]], v = (1, 2): W^0 v = (-1, 2), W^1 v = (6, 3). */
 TEST(worked_norm_of_a_projection)
 {
-    const float w[2][4] = {{1, -1, 0, 3}, {2, 0, 1, 1}}, v[2] = {1, 2};
-    const size_t off[2] = {0, 1}, a_off[2] = {0, 1};
-    struct kva_dev_project p = {
-        {v, off, 1, 2, 1}, 2, &w[0][0], 2, 4, 2, a_off, false, false};
-    float s[2];
+    const std::vector<float> w = {1, -1, 0, 3, 2, 0, 1, 1}, v = {1, 2};
+    const std::vector<size_t> off = {0, 1}, a_off = {0, 1};
+    struct kva_dev_project p = {{v.data(), off.data(), 1, 2, 1},
+                                2,
+                                w.data(),
+                                2,
+                                4,
+                                2,
+                                a_off.data(),
+                                false,
+                                false};
+    std::vector<float> s(2);
 
-    kva_dev_project(&p, 1, s, NULL);
+    kva_dev_project(&p, 1, s.data(), NULL);
     CHECK_NEAR((s[0] + s[1]) / 2, 6, 0); /* the mean over the group */
-    kva_dev_project(&p, 2, s, NULL);
+    kva_dev_project(&p, 2, s.data(), NULL);
     CHECK_NEAR(s[0], sqrt(5), 1e-7);
     CHECK_NEAR(s[1], sqrt(45), 1e-6);
 }

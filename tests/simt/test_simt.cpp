@@ -357,11 +357,44 @@ TEST(launches_a_device_would_refuse_are_told)
     CHECK_INT(kva_simt_errors(), 0);
 }
 
+struct holder {
+    float *out;
+    bool flag;
+};
+KVA_KERNEL(1) writes_one(holder h)
+{
+    *h.out = 1;
+}
+TEST(arguments_that_no_device_reaches_are_told)
+{
+    static float in_program;
+    float on_stack;
+    std::vector<float> heap(1);
+
+    kva_simt_any_memory(false);
+    bool stack =
+        strstr(told([&] {
+                   KVA_LAUNCH(writes_one, 1, 1, 0, nullptr, holder{&on_stack, true});
+               }),
+               "points to the stack");
+    bool program =
+        strstr(told([] {
+                   KVA_LAUNCH(writes_one, 1, 1, 0, nullptr, holder{&in_program, true});
+               }),
+               "the program's own memory");
+    KVA_LAUNCH(writes_one, 1, 1, 0, nullptr, holder{heap.data(), false});
+    int mistakes = kva_simt_errors();
+    kva_simt_any_memory(true);
+    CHECK(stack && program && heap[0] == 1);
+    CHECK_INT(mistakes, 0);
+}
+
 /* ---- orders ---- */
 
-KVA_KERNEL(128) neighbours(const float *in, float *out, int barrier)
+/* 8 pairs of warps, so that no two orders are alike by chance */
+KVA_KERNEL(512) neighbours(const float *in, float *out, int barrier)
 {
-    KVA_SHARED(float, part, 128);
+    KVA_SHARED(float, part, 512);
 
     part[threadIdx.x] = in[threadIdx.x];
     if (barrier)
@@ -370,30 +403,30 @@ KVA_KERNEL(128) neighbours(const float *in, float *out, int barrier)
 }
 TEST(a_missing_barrier_shows_in_every_order_and_orders_differ)
 {
-    std::vector<float> in = random_floats(128);
+    std::vector<float> in = random_floats(512);
     std::vector<std::vector<float>> got;
 
     for (int o = 0; o < SIMT_ORDERS; o++) {
-        std::vector<float> out(128);
+        std::vector<float> out(512);
         int wrong = 0;
 
         parity_order(o);
-        KVA_LAUNCH(neighbours, 1, 128, 0, nullptr, in.data(), out.data(), 0);
-        for (size_t i = 0; i < 128; i++)
+        KVA_LAUNCH(neighbours, 1, 512, 0, nullptr, in.data(), out.data(), 0);
+        for (size_t i = 0; i < 512; i++)
             wrong += memcmp(&out[i], &in[i ^ 33], 4) != 0;
         CHECK(wrong > 0);
         for (const auto &before : got)
-            CHECK(memcmp(before.data(), out.data(), 128 * 4) != 0);
+            CHECK(memcmp(before.data(), out.data(), 512 * 4) != 0);
         got.push_back(out);
     }
     parity_order(0);
     auto sound = in_orders([&] {
-        std::vector<float> out(128);
+        std::vector<float> out(512);
 
-        KVA_LAUNCH(neighbours, 1, 128, 0, nullptr, in.data(), out.data(), 1);
+        KVA_LAUNCH(neighbours, 1, 512, 0, nullptr, in.data(), out.data(), 1);
         return out;
     });
-    for (size_t i = 0; i < 128; i++)
+    for (size_t i = 0; i < 512; i++)
         CHECK(sound[i] == in[i ^ 33]);
 }
 
@@ -675,4 +708,8 @@ TEST(the_tensor_operation_is_a_plain_product)
     CHECK_CLOSE(C.data(), want, 128, 1e-6);
 }
 
-PARITY_MAIN
+int main(int argc, char **argv)
+{
+    kva_simt_any_memory(true); /* the emulator itself is asked, by the shortest code */
+    return parity_main(argc, argv);
+}

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <fcntl.h>
 #include <string>
-#include <sys/mman.h>
 #include <unistd.h>
 
 namespace
@@ -434,8 +433,8 @@ TEST(what_the_driver_counts_is_the_pages_and_what_the_table_holds_beside_them)
     int32_t rank[] = {1, 2, 3, 1, 2};
     size_t off[] = {0, 1, 3, 4, 5};
     kva_keep keep = {2, 2, rank, off};
-    CHECK_OK(kva_kvstore_append(t.s[0], 1, x.data(), 128, x.data(), 128, pos.data(), 4,
-                                err));
+    CHECK_OK(
+        kva_kvstore_append(t.s[0], 1, x.data(), 128, x.data(), 128, pos.data(), 4, err));
     CHECK_OK(kva_kvstore_keep(t.s[0], &keep, err));
     const uint64_t switches = kva_simt_switches();
     b.ops->mark(b.ops, 0);
@@ -486,23 +485,22 @@ TEST(a_machine_without_a_device_says_so)
 TEST(pages_far_beyond_four_gigabytes_are_reached)
 {
     const size_t page = 8192, reserved = (size_t)12 << 30;
-    const int far[2] = {700001, 1400003}; /* bytes 5.3e9 and 10.7e9 */
+    const std::vector<int> far = {700001, 1400003}; /* bytes 5.3e9 and 10.7e9 */
     std::vector<int32_t> pos((size_t)(far[1] + 1) * P, -1), first = {31, 0},
                                                             at = {40, 41};
     std::vector<int32_t> pages = {3, far[0], far[1], 5};
-    int bad = 0;
-    void *base = mmap(NULL, reserved, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    std::vector<int> bad = {0};
+    void *base = parity_range(reserved);
 
-    CHECK(base != MAP_FAILED);
+    CHECK(base != nullptr);
     kva_dev_pages p = {(uint8_t *)base, page, pos.data(), 64, 64, 1};
     std::vector<float> k = random_floats(2 * 128), v = random_floats(2 * 128), out(128),
                        w(128);
-    kva_dev_append a = {k.data(), v.data(),     128,          128,       2,   2,
-                        2,        first.data(), pages.data(), at.data(), &bad};
+    kva_dev_append a = {k.data(), v.data(),     128,          128,       2,         2,
+                        2,        first.data(), pages.data(), at.data(), bad.data()};
 
     kva_kv_append(p, a, NULL);
-    CHECK_INT(bad, 0);
+    CHECK_INT(bad[0], 0);
     CHECK_INT(pos[(size_t)far[0] * P], 41);
     kva_kv_copy(p, &far[0], &far[1], 1, NULL);
     const uint16_t *row = (const uint16_t *)((uint8_t *)base + (size_t)far[1] * page);
@@ -514,7 +512,7 @@ TEST(pages_far_beyond_four_gigabytes_are_reached)
     kva_kv_read(p, &far[1], NULL, 0, 1, out.data(), w.data(), NULL);
     for (int i = 0; i < 64; i++)
         CHECK_INT(kva_f32_to_f16(out[(size_t)i]), row[i]);
-    munmap(base, reserved);
+    parity_range_free(base, reserved);
 }
 
 TEST(staging_serves_the_hosts_pointers_and_leaves_the_devices_alone)

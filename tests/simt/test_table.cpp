@@ -191,15 +191,17 @@ TEST(weights_that_cannot_be_are_refused_and_leave_no_memory)
     CHECK_INT(refused(KVA_Q4_0, 4, 64, below), KVA_EINVALID);
     CHECK(d == nullptr);
     kva_rt_host_size(used + 256);
-    CHECK_INT(refused(KVA_Q4_0, 4, 64, nullptr), KVA_ENOMEM);
+    if (kva_rt_is_host) {
+        CHECK_INT(refused(KVA_Q4_0, 4, 64, nullptr), KVA_ENOMEM);
+        if (!strstr(err.text, "4 x 64"))
+            FAIL("%s", err.text);
+    }
     kva_rt_host_size((size_t)64 << 30);
-    if (!strstr(err.text, "4 x 64"))
-        FAIL("%s", err.text);
     CHECK(d == nullptr);
     CHECK_INT(kva_rt_host_used(), used);
     d = load(t.ops, w, nullptr);
     CHECK(t.ops->weight_bytes(d) >= 4 * 256 / 2); /* a chunk of four bits a row */
-    CHECK(kva_rt_host_used() > used);
+    CHECK(kva_rt_host_used() > used || !kva_rt_is_host);
     t.ops->weight_free(t.ops, d);
     CHECK_INT(kva_rt_host_used(), used);
     t.ops->weight_free(t.ops, nullptr);
