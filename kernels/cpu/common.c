@@ -130,3 +130,95 @@ void kva_cpu_row_moments(struct kva_ops *ops, const float *x, int stride, int ro
     kva_cpu_pool_run(&cpu->pool, heads, (double)rows * heads * dim * dim < 2e5,
                      moments_item, &t);
 }
+
+/* ---- pooled attention ---- */
+
+#define POOL_TILE 4096
+
+struct pooling {
+    const struct kva_pool_heads *p;
+    float *s;
+    int tiles; /* of a KV head, as many as the longest has */
+};
+
+/* x[i - lo] of query head a, or their mean over the group, for lo <= i < hi */
+static void pool_load(const struct kva_pool_heads *p, int a, int group, size_t lo,
+                      size_t hi, double *x)
+{
+    for (size_t i = lo; i < hi; i++)
+        x[i - lo] = 0;
+    for (int g = 0; g < group; g++) {
+        const float *m = p->m + p->a_off[a + g];
+
+        for (size_t i = lo; i < hi; i++)
+            x[i - lo] += (double)m[i];
+    }
+    for (size_t i = lo; group > 1 && i < hi; i++)
+        x[i - lo] /= group;
+}
+
+/* z[j - j0] += the pool of x around j, entries lo <= i < hi at hand, those of [0, n) that
+ * are near among them */
+static void pool_add(const struct kva_pool_heads *p, const double *x, size_t lo,
+                     size_t hi, size_t j0, size_t j1, double *z)
+{
+    size_t half = (size_t)p->kernel / 2;
+
+    for (size_t j = j0; j < j1; j++) {
+        size_t begin = j < half ? 0 : j - half, end = j + half < hi ? j + half + 1 : hi;
+        double best = x[begin - lo], sum = 0;
+
+        for (size_t i = begin - lo; i < end - lo; i++) {
+            best = x[i] > best ? x[i] : best;
+            sum += x[i];
+        }
+        z[j - j0] += p->max ? best : sum / p->kernel;
+    }
+}
+
+/* Item: a tile of one KV head. */
+static void pool_item(void *ctx, int item, void *scratch)
+{
+    const struct pooling *t = ctx;
+    const struct kva_pool_heads *p = t->p;
+    int h = item / t->tiles, group = p->heads / p->kv_heads;
+    size_t held = p->off[h + 1] - p->off[h], n = p->n[h], half = (size_t)p->kernel / 2;
+    size_t j0 = (size_t)(item % t->tiles) * POOL_TILE, j1 = j0 + POOL_TILE;
+    double *z = scratch, *x = z + POOL_TILE;
+    float *s = t->s + p->off[h];
+
+    for (size_t j = j0 > n ? j0 : n; j < j1 && j < held; j++)
+        s[j] = 0;
+    j1 = j1 < n ? j1 : n;
+    if (j0 >= j1)
+        return;
+    size_t lo = j0 < half ? 0 : j0 - half, hi = j1 + half < n ? j1 + half : n;
+
+    for (size_t j = j0; j < j1; j++)
+        z[j - j0] = 0;
+    if (p->before) {
+        pool_load(p, h * group, group, lo, hi, x);
+        pool_add(p, x, lo, hi, j0, j1, z);
+    }
+    for (int a = h * group; !p->before && a < (h + 1) * group; a++) {
+        pool_load(p, a, 1, lo, hi, x);
+        pool_add(p, x, lo, hi, j0, j1, z);
+    }
+    for (size_t j = j0; j < j1; j++)
+        s[j] = (float)(p->before ? z[j - j0] : z[j - j0] / group);
+}
+
+void kva_cpu_pool_heads(struct kva_ops *ops, const struct kva_pool_heads *p, float *s)
+{
+    struct kva_cpu *cpu = ops->impl;
+    struct pooling t = {.p = p, .s = s, .tiles = 1};
+
+    for (int h = 0; h < p->kv_heads; h++) {
+        size_t tiles = (p->off[h + 1] - p->off[h] + POOL_TILE - 1) / POOL_TILE;
+
+        t.tiles = (int)tiles > t.tiles ? (int)tiles : t.tiles;
+    }
+    kva_cpu_pool_run(&cpu->pool, p->kv_heads * t.tiles,
+                     (double)p->off[p->kv_heads] * p->heads * p->kernel < 2e6, pool_item,
+                     &t);
+}

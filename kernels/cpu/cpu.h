@@ -163,6 +163,7 @@ void kva_cpu_rope(struct kva_ops *ops, float *x, int stride, int rows, int heads
                   const float *cos_sin, int half);
 void kva_cpu_row_moments(struct kva_ops *ops, const float *x, int stride, int rows,
                          int heads, int dim, double *sum, double *square);
+void kva_cpu_pool_heads(struct kva_ops *ops, const struct kva_pool_heads *p, float *s);
 void kva_cpu_logits_stats(struct kva_ops *ops, const float *logits, int n, int rows,
                           const int32_t *target, int32_t *argmax, double *nll,
                           bool *finite);

@@ -268,5 +268,6 @@ void kva_cpu_f32_table(struct kva_ops *ops)
     ops->window_mean = kva_cpu_window_mean;
     ops->window_max = kva_cpu_window_max;
     ops->row_moments = kva_cpu_row_moments;
+    ops->pool_heads = kva_cpu_pool_heads;
     ops->attend_rows = kva_cpu_attend_rows;
 }

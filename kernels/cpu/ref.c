@@ -549,5 +549,6 @@ void kva_cpu_ref_table(struct kva_ops *ops)
     ops->window_mean = window_mean;
     ops->window_max = window_max;
     ops->row_moments = kva_cpu_row_moments;
+    ops->pool_heads = kva_cpu_pool_heads;
     ops->attend_rows = attend_rows;
 }
