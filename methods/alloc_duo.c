@@ -42,14 +42,14 @@ static int window(const struct kva_params *params)
     return QUERIES;
 }
 
-/* Mean of n rows of `dim` floats, `stride` apart, to out[dim]. */
-static void mean_row(const float *x, size_t n, size_t stride, size_t dim, float *out)
+/* Mean of n rows of `dim` floats to out[dim]. */
+static void mean_row(const float *x, size_t n, size_t dim, float *out)
 {
     for (size_t d = 0; d < dim; d++) {
         double sum = 0;
 
         for (size_t i = 0; i < n; i++)
-            sum += (double)x[i * stride + d];
+            sum += (double)x[i * dim + d];
         out[d] = (float)(sum / (double)n);
     }
 }
@@ -80,14 +80,16 @@ static double gate(const struct kva_layer_view *view, const struct gates *g, int
 {
     const int group = view->heads / view->kv_heads, dim = view->head_dim;
     const size_t d = (size_t)dim, q_off[2] = {0, (size_t)rows}, one[2] = {0, 1},
-                 k_off[2] = {0, POSITIONS}, n = view->off[h + 1] - view->off[h];
+                 k_off[2] = {0, POSITIONS},
+                 n_off[2] = {0, view->off[h + 1] - view->off[h]};
     struct kva_rows q = {g->q, q_off, 1, dim}, last = {g->mean_q, one, 1, dim},
-                    k = {g->k, k_off, 1, dim};
+                    k = {g->k, k_off, 1, dim},
+                    held = {view->k_raw->data + view->off[h] * d, n_off, 1, dim};
     const struct kva_lend *lend = view->lend;
     const int32_t turn = POSITIONS - 1;
     double sum = 0, z[POSITIONS];
 
-    mean_row(view->k_raw->data + view->off[h] * d, n, d, d, g->k);
+    view->ops->row_mean(view->ops, &held, 0, g->k);
     for (int t = 1; t < POSITIONS; t++)
         for (size_t x = 0; x < d; x++)
             g->k[(size_t)t * d + x] = g->k[x];
@@ -100,7 +102,7 @@ static double gate(const struct kva_layer_view *view, const struct gates *g, int
                 g->q[(size_t)i * d + x] =
                     from[((size_t)i * view->heads + (size_t)a) * d + x];
         lend->rotate(lend->ctx, view->layer, &q, g->back);
-        mean_row(g->q, (size_t)rows, d, d, g->mean_q);
+        mean_row(g->q, (size_t)rows, d, g->mean_q);
         lend->rotate(lend->ctx, view->layer, &last, &turn);
         for (int t = 0; t < POSITIONS; t++) {
             z[t] = 0;

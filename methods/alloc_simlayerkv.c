@@ -56,7 +56,7 @@ static enum kva_status observe(const struct kva_layer_view *view,
     struct kva_window w;
     double sum = 0;
 
-    KVA_TRY(kva_window_attend(view, rows, &w, err));
+    KVA_TRY(kva_window_attend(view, rows, true, &w, err));
     for (int a = 0; a < view->heads; a++) {
         const int32_t *pos = view->pos + view->off[a / group];
 

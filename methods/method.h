@@ -149,6 +149,7 @@ struct kva_query_stats {
 struct kva_layer_view {
     struct kva_ops *ops;
     struct kva_arena *scratch; /* dies after the call; its peak is the scorer's scratch */
+    struct kva_room *room;     /* the backend's memory (room.h); NULL: the host's */
     int layer, layers, kv_heads, heads, head_dim, v_dim;
     const struct kva_rows *k, *v; /* post-RoPE keys, values; NULL unless needed */
     const struct kva_rows *k_raw; /* NULL unless needed */

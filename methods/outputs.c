@@ -11,9 +11,11 @@
 #include <float.h>
 #include <math.h>
 
+#include "methods/room.h"
 #include "methods/window.h"
 
 struct work {
+    const float *v;    /* the layer's values */
     float *w, *z, *vo; /* [rows][n] */
     float *o;          /* [rows][v_dim] */
     double *vv;        /* [n] */
@@ -47,7 +49,7 @@ static void add_head(const struct kva_layer_view *view, int rows, int a, size_t 
 {
     struct kva_attend_rows r = kva_window_head(view, rows, a), dots;
     const float *v =
-        view->v->data + view->off[a / (view->heads / view->kv_heads)] * view->v_dim;
+        t->v + view->off[a / (view->heads / view->kv_heads)] * (size_t)view->v_dim;
 
     r.v = v;
     r.v_dim = view->v_dim;
@@ -93,11 +95,12 @@ enum kva_status kva_output_scores(const struct kva_layer_view *view, int rows, i
 
     KVA_TRY(kva_window_check(view, rows, err));
     t = (struct work){
+        .v = kva_room_read(view, view->v),
         .w = kva_arena_alloc(view->scratch, 3 * cells, sizeof *t.w),
         .o = kva_arena_alloc(view->scratch, (size_t)rows * view->v_dim, sizeof *t.o),
         .vv = kva_arena_alloc(view->scratch, 3 * most, sizeof *t.vv)};
 
-    if (t.w == NULL || t.o == NULL || t.vv == NULL)
+    if (t.v == NULL || t.w == NULL || t.o == NULL || t.vv == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "outputs of %d rows over %zu entries", rows,
                         most);
     t.z = t.w + cells;
@@ -109,8 +112,7 @@ enum kva_status kva_output_scores(const struct kva_layer_view *view, int rows, i
         size_t older = kva_window_older(view, rows, h);
 
         for (size_t j = 0; j < older; j++) {
-            t.vv[j] =
-                square(view->v->data + (view->off[h] + j) * view->v_dim, view->v_dim);
+            t.vv[j] = square(t.v + (view->off[h] + j) * (size_t)view->v_dim, view->v_dim);
             t.x[j] = 0;
         }
         for (int a = h * group; a < (h + 1) * group; a++)

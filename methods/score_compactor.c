@@ -13,6 +13,7 @@
  * share removed (beta=-1): the ranking then depends on the budget. */
 #include "methods/leverage.h"
 #include "methods/noncausal.h"
+#include "methods/room.h"
 
 enum { BETA, CHUNK, COMPAT, LEV_CHUNK, RECENT, RIDGE, SINKS, SKETCH, VNORM };
 
@@ -120,9 +121,10 @@ static enum kva_status score(const struct kva_layer_view *view,
     float *lever = kva_arena_alloc(view->scratch, all + 1, sizeof *lever);
     float *phi =
         kva_arena_alloc(view->scratch, (size_t)params->value[SKETCH] * d, sizeof *phi);
+    const float *k = kva_room_read(view, view->k_raw);
     size_t used = 0, first, last;
 
-    if (!norm || !attention || !lever || !phi)
+    if (!norm || !attention || !lever || !phi || !k)
         return KVA_FAIL(err, KVA_ENOMEM, "compactor over %zu entries", all);
     if (params->value[VNORM] > 0)
         view->ops->row_norm(view->ops, view->v, norm);
@@ -133,8 +135,8 @@ static enum kva_status score(const struct kva_layer_view *view,
         at = view->off[h] + first;
         kva_noncausal_rows(view->side + at, params->value[VNORM] > 0 ? norm + at : NULL,
                            last - first, attention + used);
-        KVA_TRY(leverage(view, params, h, view->k_raw->data + at * d, last - first, phi,
-                         lever + used, err));
+        KVA_TRY(
+            leverage(view, params, h, k + at * d, last - first, phi, lever + used, err));
         used += last - first;
     }
     kva_leverage_standard(attention, used);

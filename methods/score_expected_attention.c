@@ -64,19 +64,17 @@ struct work {
     int half;
 };
 
-/* kt = R' k, pairs (m, m + half); what is not rotated stays. */
-static void turn_back(const struct work *w, const float *k, size_t n, int dim)
+/* kt holds n keys k and gets R' k, pairs (m, m + half); what is not rotated stays. */
+static void turn_back(const struct work *w, size_t n, int dim)
 {
     for (size_t j = 0; j < n; j++) {
-        const float *from = k + j * (size_t)dim;
-        float *to = w->kt + j * (size_t)dim;
+        float *k = w->kt + j * (size_t)dim;
 
-        memcpy(to, from, (size_t)dim * sizeof *to);
         for (int m = 0; m < w->half; m++) {
-            double k1 = (double)from[m], k2 = (double)from[m + w->half];
+            double k1 = (double)k[m], k2 = (double)k[m + w->half];
 
-            to[m] = (float)(w->c[m] * k1 + w->s[m] * k2);
-            to[m + w->half] = (float)(w->c[m] * k2 - w->s[m] * k1);
+            k[m] = (float)(w->c[m] * k1 + w->s[m] * k2);
+            k[m + w->half] = (float)(w->c[m] * k2 - w->s[m] * k1);
         }
     }
 }
@@ -134,15 +132,17 @@ static enum kva_status score_head(const struct kva_layer_view *view,
 {
     const int group = view->heads / view->kv_heads;
     const int32_t *pos = view->pos + view->off[h];
-    size_t held = view->off[h + 1] - view->off[h], first = 0, n;
+    size_t held = view->off[h + 1] - view->off[h], d = (size_t)view->head_dim, first = 0,
+           n;
 
     while (first < held && pos[first] < (int32_t)params->value[SINKS])
         s[first++] = 0; /* protected, not read */
     n = held - first;
     if (n == 0)
         return KVA_OK;
-    turn_back(w, view->k->data + (view->off[h] + first) * (size_t)view->head_dim, n,
-              view->head_dim);
+    view->ops->copy(view->ops, w->kt, view->k->data + (view->off[h] + first) * d,
+                    n * d * sizeof *w->kt);
+    turn_back(w, n, view->head_dim);
     memset(w->p, 0, n * sizeof *w->p);
     for (int a = h * group; a < (h + 1) * group; a++) {
         KVA_TRY(logits(view, params, w, a, n, err));

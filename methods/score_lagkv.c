@@ -267,7 +267,7 @@ const struct kva_scorer kva_score_lagkv = {
                 "different lags keep the newer entry, not an arbitrary one. "
                 "The authors' cache gives each lag floor(ratio * lag); here "
                 "the ranks meet an exact budget.",
-    .needs = KVA_NEEDS_KEYS | KVA_NEEDS_VALUES,
+    .needs = KVA_NEEDS_KEYS | KVA_NEEDS_VALUES | KVA_NEEDS_HOST,
     .version = 1,
     .nonneg = true,
     .params = params_table,

@@ -11,6 +11,7 @@
 
 #include <math.h>
 
+#include "methods/room.h"
 #include "methods/window.h"
 
 enum { KERNEL, RECENT, SINKS, WINDOW };
@@ -32,13 +33,13 @@ static void protect(const struct kva_params *params, const struct kva_layer_view
 }
 
 /* max_i ||v_i||_1 of KV head h */
-static double largest_value(const struct kva_layer_view *view, int h)
+static double largest_value(const struct kva_layer_view *view, const float *values, int h)
 {
     size_t dim = (size_t)view->v_dim;
     double best = 0;
 
     for (size_t j = view->off[h]; j < view->off[h + 1]; j++) {
-        const float *v = view->v->data + j * dim;
+        const float *v = values + j * dim;
         double sum = 0;
 
         for (size_t x = 0; x < dim; x++)
@@ -56,15 +57,16 @@ static enum kva_status score(const struct kva_layer_view *view,
         group = view->heads / view->kv_heads;
     size_t most = kva_window_most(view);
     double *x = kva_arena_alloc(view->scratch, 2 * most, sizeof *x), *y = x + most;
+    const float *v = kva_room_read(view, view->v);
     struct kva_window w;
 
-    if (x == NULL)
+    if (x == NULL || v == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "lava scores of %zu entries", most);
-    KVA_TRY(kva_window_attend(view, rows, &w, err));
+    KVA_TRY(kva_window_attend(view, rows, true, &w, err));
     for (int h = 0; h < view->kv_heads; h++) {
         size_t held = view->off[h + 1] - view->off[h];
         size_t n = kva_window_older(view, rows, h);
-        double factor = largest_value(view, h);
+        double factor = largest_value(view, v, h);
         float *to = s + view->off[h];
 
         for (size_t j = 0; j < held; j++)

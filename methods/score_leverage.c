@@ -65,7 +65,7 @@ const struct kva_scorer kva_score_leverage = {
     .deviates = "kvpress draws a new sketch at every call, so that its sets "
                 "cannot be repeated; here it is fixed by seed, layer and "
                 "head.",
-    .needs = KVA_NEEDS_RAW_KEYS,
+    .needs = KVA_NEEDS_RAW_KEYS | KVA_NEEDS_HOST,
     .version = 1,
     .params = params_table,
     .score = score,

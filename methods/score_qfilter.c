@@ -58,7 +58,7 @@ const struct kva_scorer kva_score_qfilter = {
     .deviates = "Filters are made here from the model itself: 3000 evenly "
                 "spaced queries of 20 texts, through their Gram matrix; the "
                 "official ones are downloaded per model.",
-    .needs = KVA_NEEDS_KEYS,
+    .needs = KVA_NEEDS_KEYS | KVA_NEEDS_HOST,
     .version = 1,
     .table_kind = "qfilter",
     .params = params_table,

@@ -74,58 +74,29 @@ static void protect(const struct kva_params *params, const struct kva_layer_view
         p->recent = rows;
 }
 
-/* Scores of one KV head: x, y, z are scratch of n doubles. */
-static void score_head(const struct kva_layer_view *view, const struct kva_params *params,
-                       const struct kva_window *w, int h, double *x, double *y, double *z,
-                       float *s)
-{
-    int group = view->heads / view->kv_heads, kernel = (int)params->value[KERNEL];
-    bool max = (int)params->value[POOL] == POOL_MAX;
-    bool before = (int)params->value[GROUP] == GROUP_BEFORE;
-    const int32_t *pos = view->pos + view->off[h];
-    size_t held = view->off[h + 1] - view->off[h], n = 0;
-
-    while (n < held && pos[n] < w->first_pos)
-        n++;
-    for (size_t j = 0; j < n; j++)
-        z[j] = 0;
-    for (int a = h * group; a < (h + 1) * group; a++) {
-        const float *m = w->m + w->off[a];
-
-        for (size_t j = 0; j < n; j++)
-            x[j] = (double)m[j];
-        if (!before)
-            kva_window_pool(x, n, kernel, max, y);
-        for (size_t j = 0; j < n; j++)
-            z[j] += before ? x[j] : y[j];
-    }
-    for (size_t j = 0; j < n; j++)
-        x[j] = z[j] / group;
-    if (before)
-        kva_window_pool(x, n, kernel, max, y);
-    for (size_t j = 0; j < held;
-         j++) /* the window itself is protected, its score is not read */
-        s[j] = j >= n ? 0.0f : (float)(before ? y[j] : x[j]);
-}
-
 static enum kva_status score(const struct kva_layer_view *view,
                              const struct kva_params *params, float *s,
                              struct kva_error *err)
 {
-    size_t most = 0;
+    int rows = rows_used(params, view);
+    size_t *n = kva_arena_alloc(view->scratch, (size_t)view->kv_heads, sizeof *n);
+    struct kva_pool_heads pool = {.heads = view->heads,
+                                  .kv_heads = view->kv_heads,
+                                  .off = view->off,
+                                  .n = n,
+                                  .kernel = (int)params->value[KERNEL],
+                                  .max = (int)params->value[POOL] == POOL_MAX,
+                                  .before = (int)params->value[GROUP] == GROUP_BEFORE};
     struct kva_window w;
-    double *x;
 
-    KVA_TRY(kva_window_attend(view, rows_used(params, view), &w, err));
-    for (int h = 0; h < view->kv_heads; h++) {
-        if (view->off[h + 1] - view->off[h] > most)
-            most = view->off[h + 1] - view->off[h];
-    }
-    x = kva_arena_alloc(view->scratch, 3 * most, sizeof *x);
-    if (x == NULL)
-        return KVA_FAIL(err, KVA_ENOMEM, "snapkv scores of %zu entries", most);
-    for (int h = 0; h < view->kv_heads; h++)
-        score_head(view, params, &w, h, x, x + most, x + 2 * most, s + view->off[h]);
+    if (n == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "snapkv scores");
+    KVA_TRY(kva_window_attend(view, rows, false, &w, err));
+    for (int h = 0; h < view->kv_heads; h++) /* the window is protected, it gets 0 */
+        n[h] = kva_window_older(view, rows, h);
+    pool.m = w.m;
+    pool.a_off = w.off;
+    view->ops->pool_heads(view->ops, &pool, s);
     return KVA_OK;
 }
 

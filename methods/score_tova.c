@@ -12,6 +12,8 @@
  * block schedule (as published): parameter protect_last. */
 #include "methods/method.h"
 
+#include <string.h>
+
 #include "methods/window.h"
 
 enum { PROTECT_LAST, RECENT, SINKS };
@@ -42,6 +44,36 @@ static void protect(const struct kva_params *params, const struct kva_layer_view
         p->recent = 1;
 }
 
+/* Whether all KV heads hold the same positions. */
+static bool alike(const struct kva_layer_view *view)
+{
+    size_t n = view->off[1];
+
+    for (int h = 1; h < view->kv_heads; h++)
+        if (view->off[h + 1] - view->off[h] != n ||
+            memcmp(view->pos + view->off[h], view->pos, n * sizeof *view->pos) != 0)
+            return false;
+    return true;
+}
+
+/* The mean over all query heads is that of one KV head that has them all. */
+static enum kva_status score_alike(const struct kva_layer_view *view, float *s,
+                                   struct kva_error *err)
+{
+    size_t n = view->off[1], off[2] = {0, n};
+    struct kva_pool_heads mean = {
+        .heads = view->heads, .kv_heads = 1, .off = off, .n = &n, .kernel = 1};
+    struct kva_window w;
+
+    KVA_TRY(kva_window_attend(view, 1, false, &w, err));
+    mean.m = w.m;
+    mean.a_off = w.off;
+    view->ops->pool_heads(view->ops, &mean, s);
+    for (int h = 1; h < view->kv_heads; h++)
+        memcpy(s + view->off[h], s, n * sizeof *s);
+    return KVA_OK;
+}
+
 static enum kva_status score(const struct kva_layer_view *view,
                              const struct kva_params *params, float *s,
                              struct kva_error *err)
@@ -52,7 +84,9 @@ static enum kva_status score(const struct kva_layer_view *view,
     int *count;
 
     (void)params;
-    KVA_TRY(kva_window_attend(view, 1, &w, err));
+    if (alike(view))
+        return score_alike(view, s, err);
+    KVA_TRY(kva_window_attend(view, 1, true, &w, err));
     for (size_t j = 0; j < view->off[view->kv_heads]; j++) {
         if ((size_t)view->pos[j] >= positions)
             positions = (size_t)view->pos[j] + 1;

@@ -75,7 +75,8 @@ static enum kva_status score(const struct kva_layer_view *view,
 
     if (mean == NULL || weight == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "valuediff_attn of %zu entries", n);
-    KVA_TRY(kva_window_attend(view, kva_window_rows(view, window(params)), &w, err));
+    KVA_TRY(
+        kva_window_attend(view, kva_window_rows(view, window(params)), true, &w, err));
     view->ops->row_mean(view->ops, view->v, 0, mean);
     view->ops->row_distance(view->ops, view->v, mean, s);
     for (int h = 0; h < view->kv_heads; h++)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "methods/rank.h"
+#include "methods/room.h"
 
 /* ---- scores ---- */
 
@@ -68,22 +69,64 @@ static enum kva_status scores_new(const struct kva_decide_in *in, struct kva_sco
     return KVA_OK;
 }
 
-/* Contiguous rows of one layer, K or V, in the arena. */
-static enum kva_status gather(const struct kva_kvstore *store, int layer, bool keys,
-                              int dim, const size_t *off, struct kva_arena *arena,
+/* What a layer is looked at with; layers take turns. */
+struct scratch {
+    struct kva_arena arena;
+    struct kva_room room;
+};
+
+static void scratch_init(struct scratch *t, struct kva_ops *ops)
+{
+    kva_arena_init(&t->arena);
+    t->room = (struct kva_room){.ops = ops};
+}
+
+static void scratch_reset(struct scratch *t)
+{
+    kva_arena_reset(&t->arena);
+    kva_room_reset(&t->room);
+}
+
+static uint64_t scratch_peak(const struct scratch *t)
+{
+    return t->arena.peak_bytes + t->room.most;
+}
+
+static void scratch_release(struct scratch *t)
+{
+    kva_arena_release(&t->arena);
+    kva_room_release(&t->room);
+}
+
+/* Contiguous rows of the view's layer, K or V, in the backend's memory. */
+static enum kva_status gather(const struct kva_kvstore *store,
+                              const struct kva_layer_view *view, bool keys,
                               struct kva_rows *rows, struct kva_error *err)
 {
-    int heads = kva_kvstore_shape(store)->kv_heads;
+    int heads = view->kv_heads;
+    const size_t *off = view->off;
 
-    *rows = (struct kva_rows){.off = off, .heads = heads, .dim = dim};
-    rows->data = kva_arena_alloc(arena, off[heads] * (size_t)dim, sizeof *rows->data);
-    if (rows->data == NULL)
-        return KVA_FAIL(err, KVA_ENOMEM, "%zu rows of layer %d", off[heads], layer);
-    for (int h = 0; h < heads; h++) {
-        float *at = rows->data + off[h] * (size_t)dim;
+    *rows = (struct kva_rows){
+        .off = off, .heads = heads, .dim = keys ? view->head_dim : view->v_dim};
+    rows->data = kva_room_floats(view, off[heads] * (size_t)rows->dim);
+    for (int h = 0; rows->data != NULL && h < heads; h++) {
+        float *at = rows->data + off[h] * (size_t)rows->dim;
 
-        kva_kvstore_gather(store, layer, h, keys ? at : NULL, keys ? NULL : at);
+        kva_kvstore_gather(store, view->layer, h, keys ? at : NULL, keys ? NULL : at);
     }
+    if (rows->data == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "%zu rows of layer %d", off[heads], view->layer);
+    return KVA_OK;
+}
+
+/* Rows that the method follows by itself. */
+static enum kva_status follow(const struct kva_layer_view *view, struct kva_rows *rows,
+                              struct kva_error *err)
+{
+    rows->data = (float *)(uintptr_t)kva_room_read(view, rows);
+    if (rows->data == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "%zu rows of layer %d", rows->off[rows->heads],
+                        view->layer);
     return KVA_OK;
 }
 
@@ -104,13 +147,14 @@ static void protect_params(const struct kva_scorer *scorer,
     }
 }
 
-/* Everything `needs` asks for of one layer; memory from the arena. */
+/* Everything `needs` asks for of one layer. */
 static enum kva_status make_view(const struct kva_method *m,
                                  const struct kva_decide_in *in, unsigned needs,
-                                 int layer, struct kva_arena *arena,
+                                 int layer, struct scratch *scratch,
                                  const struct kva_scores *sc, struct kva_layer_view *view,
                                  struct kva_error *err)
 {
+    struct kva_arena *arena = &scratch->arena;
     size_t first = (size_t)layer * (size_t)sc->kv_heads;
     struct kva_rows *k = kva_arena_alloc(arena, 3, sizeof *k);
     size_t *off = kva_arena_alloc(arena, (size_t)sc->kv_heads + 1, sizeof *off);
@@ -122,6 +166,7 @@ static enum kva_status make_view(const struct kva_method *m,
     *view = (struct kva_layer_view){
         .ops = in->ops,
         .scratch = arena,
+        .room = in->ops->host ? NULL : &scratch->room,
         .layer = layer,
         .layers = sc->layers,
         .kv_heads = sc->kv_heads,
@@ -146,16 +191,16 @@ static enum kva_status make_view(const struct kva_method *m,
     if (needs & (KVA_NEEDS_LEND | KVA_NEEDS_RAW_KEYS) && in->lend == NULL)
         return KVA_FAIL(err, KVA_EINVALID, "%s needs a model to lend its projections",
                         m->spec);
-    if (needs & (KVA_NEEDS_KEYS | KVA_NEEDS_RAW_KEYS)) {
-        KVA_TRY(gather(in->store, layer, true, in->head_dim, off, arena, &k[0], err));
+    if (needs & KVA_NEEDS_KEYS) {
+        KVA_TRY(gather(in->store, view, true, &k[0], err));
         view->k = &k[0];
     }
     if (needs & KVA_NEEDS_VALUES) {
-        KVA_TRY(gather(in->store, layer, false, in->v_dim, off, arena, &k[1], err));
+        KVA_TRY(gather(in->store, view, false, &k[1], err));
         view->v = &k[1];
     }
     if (needs & KVA_NEEDS_RAW_KEYS) {
-        KVA_TRY(gather(in->store, layer, true, in->head_dim, off, arena, &k[2], err));
+        KVA_TRY(gather(in->store, view, true, &k[2], err));
         back = kva_arena_alloc(arena, n, sizeof *back);
         if (back == NULL)
             return KVA_FAIL(err, KVA_ENOMEM, "view of layer %d", layer);
@@ -164,6 +209,9 @@ static enum kva_status make_view(const struct kva_method *m,
         in->lend->rotate(in->lend->ctx, layer, &k[2], back);
         view->k_raw = &k[2];
     }
+    for (int i = 0; i < 3 && needs & KVA_NEEDS_HOST; i++)
+        if (k[i].data != NULL)
+            KVA_TRY(follow(view, &k[i], err));
     if (needs & KVA_NEEDS_QUERIES) {
         if (in->queries == NULL)
             return KVA_FAIL(err, KVA_EINVALID,
@@ -196,12 +244,12 @@ static enum kva_status view_side(const struct kva_method *m,
 
 static enum kva_status score_layer(const struct kva_method *m,
                                    const struct kva_decide_in *in, int layer,
-                                   struct kva_arena *arena, struct kva_scores *sc,
+                                   struct scratch *scratch, struct kva_scores *sc,
                                    struct kva_error *err)
 {
     struct kva_layer_view view;
 
-    KVA_TRY(make_view(m, in, m->scorer->needs, layer, arena, sc, &view, err));
+    KVA_TRY(make_view(m, in, m->scorer->needs, layer, scratch, sc, &view, err));
     KVA_TRY(view_side(m, in, &view, err));
     if (layer == in->layer0) {
         protect_params(m->scorer, &m->scorer_params, sc);
@@ -228,25 +276,25 @@ enum kva_status kva_method_score(const struct kva_method *m,
                                  const struct kva_decide_in *in, struct kva_scores *out,
                                  uint64_t *scratch_bytes, struct kva_error *err)
 {
-    struct kva_arena arena;
+    struct scratch scratch;
     int last;
     enum kva_status rc;
 
     *out = (struct kva_scores){0};
     if (m->scorer == NULL)
         return KVA_FAIL(err, KVA_EINVALID, "%s has no scorer", m->spec);
-    kva_arena_init(&arena);
+    scratch_init(&scratch, in->ops);
     KVA_GO(scores_new(in, out, err));
     last = in->layer1 > 0 ? in->layer1 : out->layers;
     for (int l = in->layer0; l < last; l++) {
-        kva_arena_reset(&arena);
-        KVA_GO(score_layer(m, in, l, &arena, out, err));
+        scratch_reset(&scratch);
+        KVA_GO(score_layer(m, in, l, &scratch, out, err));
     }
     count_nonfinite(out);
     if (scratch_bytes != NULL)
-        *scratch_bytes += arena.peak_bytes;
+        *scratch_bytes += scratch_peak(&scratch);
 out:
-    kva_arena_release(&arena);
+    scratch_release(&scratch);
     if (rc != KVA_OK)
         kva_scores_release(out);
     return rc;
@@ -259,7 +307,7 @@ enum kva_status kva_method_wrap(const struct kva_method *m,
 {
     const struct kva_wrapper *w = m->wrapper;
     struct kva_layer_view view;
-    struct kva_arena arena;
+    struct scratch scratch;
     size_t n;
     int last;
     enum kva_status rc;
@@ -267,7 +315,7 @@ enum kva_status kva_method_wrap(const struct kva_method *m,
     *out = (struct kva_scores){0};
     if (w == NULL || w->rescore == NULL)
         return KVA_OK;
-    kva_arena_init(&arena);
+    scratch_init(&scratch, in->ops);
     KVA_GO(scores_new(in, out, err));
     out->protect = base->protect;
     out->recent_share = base->recent_share;
@@ -277,8 +325,8 @@ enum kva_status kva_method_wrap(const struct kva_method *m,
     for (int l = in->layer0; l < last; l++) {
         size_t at = out->off[l * out->kv_heads];
 
-        kva_arena_reset(&arena);
-        KVA_GO(make_view(m, in, w->needs, l, &arena, out, &view, err));
+        scratch_reset(&scratch);
+        KVA_GO(make_view(m, in, w->needs, l, &scratch, out, &view, err));
         if (w->wide != NULL && out->aux == NULL) {
             out->wide = w->wide(&m->wrapper_params, &view);
             out->aux = kva_calloc(n * (size_t)out->wide, sizeof *out->aux);
@@ -293,9 +341,10 @@ enum kva_status kva_method_wrap(const struct kva_method *m,
     }
     count_nonfinite(out);
     if (scratch_bytes != NULL)
-        *scratch_bytes += arena.peak_bytes + n * (size_t)out->wide * sizeof *out->aux;
+        *scratch_bytes +=
+            scratch_peak(&scratch) + n * (size_t)out->wide * sizeof *out->aux;
 out:
-    kva_arena_release(&arena);
+    scratch_release(&scratch);
     if (rc != KVA_OK)
         kva_scores_release(out);
     return rc;
@@ -307,13 +356,13 @@ enum kva_status kva_method_observe(const struct kva_method *m,
                                    double **stat, struct kva_error *err)
 {
     const struct kva_allocator *a = m->allocator;
-    struct kva_arena scratch;
+    struct scratch scratch;
     enum kva_status rc = KVA_OK;
 
     *stat = NULL;
     if (a == NULL || a->observe == NULL)
         return KVA_OK;
-    kva_arena_init(&scratch);
+    scratch_init(&scratch, in->ops);
     *stat = kva_arena_alloc(arena, (size_t)sc->layers * (size_t)a->n_stat, sizeof **stat);
     if (*stat == NULL) {
         rc = KVA_FAIL(err, KVA_ENOMEM, "%s over %d layers", a->name, sc->layers);
@@ -322,13 +371,13 @@ enum kva_status kva_method_observe(const struct kva_method *m,
     for (int l = in->layer0; l < (in->layer1 > 0 ? in->layer1 : sc->layers); l++) {
         struct kva_layer_view view;
 
-        kva_arena_reset(&scratch);
+        scratch_reset(&scratch);
         KVA_GO(make_view(m, in, a->needs, l, &scratch, sc, &view, err));
         KVA_GO(
             a->observe(&view, &m->allocator_params, *stat + (size_t)l * a->n_stat, err));
     }
 out:
-    kva_arena_release(&scratch);
+    scratch_release(&scratch);
     return rc;
 }
 

@@ -2,6 +2,8 @@
 /* window.c - attention of the last queries, the primitive under tova and snapkv. */
 #include "methods/window.h"
 
+#include "methods/room.h"
+
 int kva_window_rows(const struct kva_layer_view *view, int window)
 {
     int seen = view->nq > 0 ? view->q_pos[view->nq - 1] + 1 : 0, rows = window;
@@ -26,7 +28,8 @@ enum kva_status kva_window_check(const struct kva_layer_view *view, int rows,
 }
 
 enum kva_status kva_window_attend(const struct kva_layer_view *view, int rows,
-                                  struct kva_window *w, struct kva_error *err)
+                                  bool follow, struct kva_window *w,
+                                  struct kva_error *err)
 {
     size_t *off = kva_arena_alloc(view->scratch, (size_t)view->heads + 1, sizeof *off);
     int group = view->heads / view->kv_heads, skip = view->nq - rows;
@@ -38,7 +41,8 @@ enum kva_status kva_window_attend(const struct kva_layer_view *view, int rows,
         return KVA_FAIL(err, KVA_ENOMEM, "window attention");
     for (int a = 0; a < view->heads; a++)
         off[a + 1] = off[a] + view->off[a / group + 1] - view->off[a / group];
-    m = kva_arena_alloc(view->scratch, off[view->heads], sizeof *m);
+    m = follow ? kva_arena_alloc(view->scratch, off[view->heads], sizeof *m)
+               : kva_room_floats(view, off[view->heads]);
     if (m == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "window attention over %zu entries",
                         off[view->heads]);

@@ -21,9 +21,11 @@ struct kva_window {
 };
 enum kva_status kva_window_check(const struct kva_layer_view *view, int rows,
                                  struct kva_error *err); /* has it that many? */
-/* Memory from view->scratch. KVA_EINVALID when the view has fewer queries. */
+/* `follow`: the method reads m itself; else it is the backend's memory (room.h). The rest
+ * from view->scratch. KVA_EINVALID when the view has fewer queries. */
 enum kva_status kva_window_attend(const struct kva_layer_view *view, int rows,
-                                  struct kva_window *w, struct kva_error *err);
+                                  bool follow, struct kva_window *w,
+                                  struct kva_error *err);
 /* Row by row: the last `rows` queries of query head a against the entries of its KV head,
  * for ops->attend_rows. What is wanted of it (w, z, v and o) is for the caller to set. */
 struct kva_attend_rows kva_window_head(const struct kva_layer_view *view, int rows,

@@ -293,7 +293,7 @@ const struct kva_wrapper kva_wrap_balance = {
     .storage = "ours",
     .deviates =
         "Masses are the scores of a KV head as one row; the paper works on single rows.",
-    .needs = KVA_NEEDS_VALUES,
+    .needs = KVA_NEEDS_VALUES | KVA_NEEDS_HOST,
     .version = 1,
     .keeps_unit = true,
     .params = params_table,

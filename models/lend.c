@@ -29,6 +29,9 @@ struct kva_slices {
 
 void kva_lend_release(struct kva_model *m)
 {
+    if (m->angles != NULL)
+        m->ops->release(m->ops, m->angles, KVA_MEM_DEVICE);
+    m->angles = NULL;
     if (m->slices == NULL)
         return;
     for (int k = 0; k < 2; k++) {
@@ -243,19 +246,39 @@ static int rope_mean(void *ctx, int layer, int32_t from, int count, double *c, d
     return half;
 }
 
+/* Numbers of a tile's table: on the stack of the host, or in the backend's memory, where
+ * a call costs more than its rows. */
+enum { ANGLES_HOST = 64 * 512, ANGLES_FAR = 1 << 20 };
+
+static float *angles(struct kva_model *m, float *host, size_t *n)
+{
+    *n = ANGLES_HOST;
+    if (m->ops->host)
+        return host;
+    if (m->angles == NULL)
+        m->angles = m->ops->alloc(m->ops, ANGLES_FAR * sizeof *host, KVA_MEM_DEVICE);
+    if (m->angles == NULL)
+        return host;
+    *n = ANGLES_FAR;
+    return m->angles;
+}
+
 /* Tile by tile over all KV heads: heads that hold the same positions share a table. */
 static void rotate(void *ctx, int layer, struct kva_rows *rows, const int32_t *delta)
 {
     struct kva_model *m = ctx;
     const struct kva_layer *l = &m->arch.layer[layer];
-    float cs[64 * 512];
-    const size_t tile = l->n_rot > 0 ? sizeof cs / sizeof *cs / (size_t)l->n_rot : 0;
-    size_t most = 0;
+    float host[ANGLES_HOST], *cs;
+    size_t most = 0, tile;
 
+    if (l->n_rot == 0)
+        return;
+    cs = angles(m, host, &tile);
+    tile /= (size_t)l->n_rot;
     for (int h = 0; h < rows->heads; h++)
         if (rows->off[h + 1] - rows->off[h] > most)
             most = rows->off[h + 1] - rows->off[h];
-    for (size_t t = 0; tile > 0 && t < most; t += tile) {
+    for (size_t t = 0; t < most; t += tile) {
         const int32_t *have = NULL; /* the deltas of the table in cs */
         size_t n_have = 0;
 

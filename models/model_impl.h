@@ -64,6 +64,7 @@ struct kva_model {
     struct kva_step_state step;
     struct kva_lend lend;      /* set when the model opens */
     struct kva_slices *slices; /* of W_O, made on demand (lend.c) */
+    float *angles; /* of a rotation, the backend's memory where that is not the host's */
 };
 
 /* The last q_window post-RoPE queries of one layer: entry i (0 = oldest) in slot

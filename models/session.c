@@ -281,22 +281,20 @@ enum kva_status kva_session_replace(struct kva_session *s, const struct kva_keep
     return kva_kvstore_replace(s->store, victims, err);
 }
 
-/* Turns the keys of one KV head to positions 0 .. n-1. */
+/* Turns the keys of one KV head to positions 0 .. n-1. keys: the backend's memory for as
+ * many. */
 static enum kva_status rerotate_head(struct kva_session *s, int layer, int head,
-                                     struct kva_error *err)
+                                     float *keys, struct kva_error *err)
 {
     int n = kva_kvstore_live(s->store, layer, head), dim = s->m->arch.head_dim;
     const size_t off[2] = {0, (size_t)n};
-    struct kva_rows rows = {.off = off, .heads = 1, .dim = dim};
+    struct kva_rows rows = {.data = keys, .off = off, .heads = 1, .dim = dim};
     int32_t *pos = kva_calloc(2 * (size_t)n, sizeof *pos), *delta = pos + n;
     bool moved = false;
     enum kva_status rc = KVA_OK;
 
-    rows.data = kva_calloc((size_t)n * (size_t)dim, sizeof *rows.data);
-    if (pos == NULL || rows.data == NULL) {
-        rc = KVA_FAIL(err, KVA_ENOMEM, "rotation of %d keys", n);
-        goto out;
-    }
+    if (pos == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "rotation of %d keys", n);
     kva_kvstore_positions(s->store, layer, head, pos);
     for (int j = 0; j < n; j++) {
         delta[j] = j - pos[j];
@@ -310,7 +308,6 @@ static enum kva_status rerotate_head(struct kva_session *s, int layer, int head,
     rc = kva_kvstore_renumber(s->store, layer, head, rows.data, pos, err);
 out:
     free(pos);
-    free(rows.data);
     return rc;
 }
 
@@ -350,9 +347,12 @@ static enum kva_status turn_queries(struct kva_session *s, int32_t by,
 enum kva_status kva_session_rerotate(struct kva_session *s, struct kva_error *err)
 {
     const struct kva_kvshape *shape = kva_kvstore_shape(s->store);
+    struct kva_ops *ops = s->m->ops;
     struct kva_kv_view view;
     int32_t longest = 0;
-    enum kva_status rc;
+    size_t bytes;
+    float *keys = NULL;
+    enum kva_status rc = KVA_OK;
 
     if (s->in_step)
         return KVA_FAIL(err, KVA_EINVALID,
@@ -368,14 +368,22 @@ enum kva_status kva_session_rerotate(struct kva_session *s, struct kva_error *er
         for (int h = 0; h < shape->kv_heads; h++) {
             int n = kva_kvstore_live(s->store, l, h);
 
-            KVA_GO(rerotate_head(s, l, h, err));
             longest = n > longest ? n : longest;
         }
+    bytes = (size_t)longest * (size_t)shape->dim_k * sizeof *keys;
+    keys = ops->alloc(ops, bytes > 0 ? bytes : 1, KVA_MEM_DEVICE);
+    if (keys == NULL) {
+        rc = KVA_FAIL(err, KVA_ENOMEM, "rotation of %d keys", longest);
+        goto out;
+    }
+    for (int l = 0; l < shape->layers; l++)
+        for (int h = 0; h < shape->kv_heads; h++)
+            KVA_GO(rerotate_head(s, l, h, keys, err));
     KVA_GO(turn_queries(s, longest - s->seen, err));
     s->seen = longest;
-    return KVA_OK;
 out: /* some keys have moved and others not: nothing goes on from here */
-    if (s->error.code == KVA_OK && err != NULL)
+    ops->release(ops, keys, KVA_MEM_DEVICE);
+    if (rc != KVA_OK && s->error.code == KVA_OK && err != NULL)
         s->error = *err;
     return rc;
 }

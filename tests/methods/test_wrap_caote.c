@@ -78,8 +78,8 @@ static void a_whole_decision_is_made(void **state)
     struct wrapped w = wrap_of(&f, NULL, "tova+caote", BLOCK128);
 
     (void)state;
-    assert_int_equal(kva_method_needs(&w.m, NULL),
-                     KVA_NEEDS_KEYS | KVA_NEEDS_QUERIES | KVA_NEEDS_VALUES);
+    assert_int_equal(kva_method_needs(&w.m, NULL), KVA_NEEDS_KEYS | KVA_NEEDS_QUERIES |
+                                                       KVA_NEEDS_VALUES | KVA_NEEDS_HOST);
     for (int c = 0; c < 4; c++) {
         struct cell cell = cell_read(&f, c / 2, c % 2);
         const float *h = w.base.s + w.base.off[c];
