@@ -78,7 +78,9 @@ $(B)/%.o: %.c
 # the objects of the program, which finds it there (kernels/cpu/ops.c) ----
 CUDA ?= /usr/local/cuda
 NVCC ?= $(firstword $(wildcard $(CUDA)/bin/nvcc) nvcc)
-NVFLAGS := -std=c++17 -O3 -I. -gencode arch=compute_80,code=sm_80 \
+# -fmad=false: a product and a sum are one operation where the source says fmaf, nowhere else, as on
+# the processor (-ffp-contract=off)
+NVFLAGS := -std=c++17 -O3 -fmad=false -I. -gencode arch=compute_80,code=sm_80 \
   -gencode arch=compute_90,code=[sm_90,compute_90] -Xptxas -v,-warn-lmem-usage,-warn-spills \
   --Werror all-warnings
 cuda_c := $(wildcard kernels/cuda/*.c)

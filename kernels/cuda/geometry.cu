@@ -22,7 +22,7 @@ KVA_DEVICE double square_sum(const float *x, int dim, int lane)
     double sum = 0;
 
     for (int d = lane; d < dim; d += KVA_WARP)
-        sum += (double)x[d] * (double)x[d];
+        sum = fma((double)x[d], (double)x[d], sum);
     return warp_sum(sum);
 }
 
@@ -53,11 +53,11 @@ measure(struct kva_dev_rows x, const float *centre, float *s)
                 sum += fabs(v);
             } else if (WHAT == KVA_DISTANCE) {
                 v -= (double)c[d];
-                sum += v * v;
+                sum = fma(v, v, sum);
             } else {
-                sum += v * v;
+                sum = fma(v, v, sum);
                 if (WHAT == KVA_COSINE)
-                    with += v * (double)c[d];
+                    with = fma(v, (double)c[d], with);
             }
         }
         sum = warp_sum(sum);
@@ -213,7 +213,7 @@ moments(const float *x, size_t stride, int rows, int dim, double *sum, double *s
         for (int r = 0; r < n; r++) {
             double a = (double)down[r * SIDE + t / SIDE];
 
-            of += a * (double)across[r * SIDE + t % SIDE];
+            of = fma(a, (double)across[r * SIDE + t % SIDE], of);
             add += a;
         }
         if (!KVA_MUT(42))

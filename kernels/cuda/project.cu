@@ -94,7 +94,7 @@ project(struct kva_dev_project p, float *s)
 
 #pragma unroll
             for (int j = 0; j < 8; j++)
-                of += NORM == 1 ? fabsf(acc[i][j]) : acc[i][j] * acc[i][j];
+                of = NORM == 1 ? of + fabsf(acc[i][j]) : fmaf(acc[i][j], acc[i][j], of);
             sum[i] += (double)of;
         }
     }
@@ -172,7 +172,7 @@ KVA_KERNEL(256) factor(double *all, int dim, float *r)
             int i = k + 1 + at / rest, j = k + 1 + at % rest;
 
             if (j <= i)
-                g[i * n + j] -= g[i * n + k] * g[j * n + k];
+                g[i * n + j] = fma(-g[i * n + k], g[j * n + k], g[i * n + j]);
         }
         __syncthreads();
     }

@@ -27,9 +27,9 @@ KVA_DEVICE struct peak meet(struct peak a, struct peak b)
     float m = fmaxf(a.m, b.m), l = 0.0f;
 
     if (a.l > 0.0f)
-        l += a.l * kva_exp(a.m - m);
+        l = fmaf(a.l, kva_exp(a.m - m), l);
     if (b.l > 0.0f)
-        l += b.l * kva_exp(b.m - m);
+        l = fmaf(b.l, kva_exp(b.m - m), l);
     return {m, l};
 }
 

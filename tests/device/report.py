@@ -116,7 +116,8 @@ def compile_one(path, keep):
         where = keep or scratch
         stem = os.path.splitext(os.path.basename(path))[0]
         command = [
-            os.environ.get("NVCC", "nvcc"), "-std=c++17", "-I.", "-O3", "-gencode",
+            os.environ.get("NVCC", "nvcc"), "-std=c++17", "-I.", "-O3", "-fmad=false",
+            "-gencode",
             "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=[sm_90,compute_90]",
             "-Xptxas", "-v", "--keep", "--keep-dir", scratch, "-c", "-o",
             os.path.join(scratch, stem + ".o"), path]
