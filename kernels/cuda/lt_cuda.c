@@ -7,6 +7,7 @@
  * no more than our workspace and does not split k, so that an output is summed in one
  * piece and the same way for every n. */
 #include <cublasLt.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "kernels/cuda/lt.h"
@@ -170,6 +171,14 @@ static int setting(const cublasLtMatmulAlgo_t *algo,
     return v;
 }
 
+/* Unless the library says 0 or 1, an output may be summed in several pieces. */
+static bool splits(const cublasLtMatmulAlgo_t *algo)
+{
+    int n = setting(algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
+
+    return n != 0 && n != 1;
+}
+
 static bool fits_one_row(struct kva_lt *lt, const struct call *one,
                          const cublasLtMatmulAlgo_t *algo)
 {
@@ -187,18 +196,21 @@ static enum kva_status choose(struct kva_lt *lt, const struct kva_lt_product *p,
     cublasLtMatmulPreference_t pref = NULL;
     struct call many = {0}, one = {0};
     enum kva_status rc = KVA_OK;
+    char what[80];
     int n = 0, at = 0;
 
     KVA_GO(call_make(p, CHOICE_ROWS, &many, err));
     KVA_GO(call_make(p, 1, &one, err));
     KVA_GO(checked(cublasLtMatmulPreferenceCreate(&pref), "preference", err));
     KVA_GO(prefer(c, pref, err));
+    snprintf(what, sizeof what, "choice of an algorithm for m %d k %d of %s", p->m, p->k,
+             p->bf16 ? "bf16" : "f32");
     KVA_GO(checked(cublasLtMatmulAlgoGetHeuristic(lt->handle, many.op, many.w, many.x,
                                                   many.y, many.y, pref, ASKED, found, &n),
-                   "choice of an algorithm", err));
-    while (at < n && (found[at].state != CUBLAS_STATUS_SUCCESS ||
-                      setting(&found[at].algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) > 1 ||
-                      !fits_one_row(lt, &one, &found[at].algo)))
+                   what, err));
+    while (at < n &&
+           (found[at].state != CUBLAS_STATUS_SUCCESS || splits(&found[at].algo) ||
+            !fits_one_row(lt, &one, &found[at].algo)))
         at++;
     if (at == n) {
         rc = KVA_FAIL(err, KVA_EUNSUPPORTED,

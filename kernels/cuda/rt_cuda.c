@@ -43,14 +43,15 @@ struct kva_rt {
     bool failed;
     struct kva_queue queue; /* while this is `gatherer` */
     struct kva_replays replays;
+    struct kva_rt *next; /* of `opened` */
 };
 
 struct kva_rt_event {
     cudaEvent_t e;
 };
 
-/* The one that gathers: launches know their stream only. */
-static struct kva_rt *gatherer;
+/* Launches know their stream only. */
+static struct kva_rt *opened, *gatherer; /* all of them; the one that gathers */
 /* Longer uploads are no lists: they go out by themselves. */
 static const size_t HELD_UPLOAD = (size_t)256 << 10;
 
@@ -61,6 +62,15 @@ static bool fine(struct kva_rt *rt, cudaError_t rc, const char *what)
         rt->failed = true;
         (void)KVA_FAIL(&rt->fault, rc == cudaErrorMemoryAllocation ? KVA_ENOMEM : KVA_EIO,
                        "CUDA: %s: %s", what, cudaGetErrorString(rc));
+    }
+    return !rt->failed;
+}
+
+static bool fine_driver(struct kva_rt *rt, CUresult rc, const char *what)
+{
+    if (rc != CUDA_SUCCESS && !rt->failed) {
+        rt->failed = true;
+        (void)KVA_FAIL(&rt->fault, KVA_EIO, "CUDA driver: %s: error %d", what, (int)rc);
     }
     return !rt->failed;
 }
@@ -135,6 +145,7 @@ enum kva_status kva_rt_open(struct kva_rt **out, struct kva_error *err)
     int n = 0;
 
     *out = NULL;
+    (void)cudaGetLastError(); /* of whoever tried before */
     rc = cudaGetDeviceCount(&n);
     if (rc != cudaSuccess || n < 1)
         return KVA_FAIL(err, KVA_EUNSUPPORTED, "no CUDA device: %s",
@@ -163,6 +174,8 @@ enum kva_status kva_rt_open(struct kva_rt **out, struct kva_error *err)
         return KVA_EUNSUPPORTED;
     }
     find_driver(rt, 0);
+    rt->next = opened;
+    opened = rt;
     *out = rt;
     return KVA_OK;
 }
@@ -174,6 +187,11 @@ void kva_rt_close(struct kva_rt *rt)
     if (rt == NULL)
         return;
     kva_rt_gather(rt, false);
+    for (struct kva_rt **at = &opened; *at != NULL; at = &(*at)->next)
+        if (*at == rt) {
+            *at = rt->next;
+            break;
+        }
     if (rt->stream)
         (void)cudaStreamSynchronize(rt->stream);
     by = replayer(rt);
@@ -209,8 +227,9 @@ enum kva_status kva_rt_status(struct kva_rt *rt, struct kva_error *err)
 enum kva_status kva_rt_sync(struct kva_rt *rt, struct kva_error *err)
 {
     flush(rt);
-    if (!rt->failed)
-        (void)fine(rt, cudaStreamSynchronize(rt->stream), "a kernel or copy");
+    /* after a failure, too: memory is given back behind this, and what was launched
+     * before the failure may still use it */
+    (void)fine(rt, cudaStreamSynchronize(rt->stream), "a kernel or copy");
     return kva_rt_status(rt, err);
 }
 
@@ -229,6 +248,7 @@ void *kva_rt_alloc(struct kva_rt *rt, size_t bytes, bool shared)
 
     if (rt->failed)
         return NULL;
+    bytes = bytes > 0 ? bytes : 1;
     rc = shared ? cudaMallocManaged(&p, bytes, cudaMemAttachGlobal)
                 : cudaMalloc(&p, bytes);
     if (rc == cudaErrorMemoryAllocation) {
@@ -261,8 +281,10 @@ int *kva_rt_flag_new(struct kva_rt *rt)
 
 void kva_rt_flag_free(struct kva_rt *rt, int *flag)
 {
-    if (flag != NULL)
-        (void)fine(rt, cudaFreeHost(flag), "freeing");
+    if (flag == NULL)
+        return;
+    (void)kva_rt_sync(rt, NULL); /* a kernel may be about to set it */
+    (void)fine(rt, cudaFreeHost(flag), "freeing");
 }
 
 /* The next piece of the ring, once the device has read what it held. */
@@ -312,7 +334,7 @@ static void move_now(struct kva_rt *rt, void *to, const void *from, size_t bytes
 
 static void fill_now(struct kva_rt *rt, void *to, int byte, size_t bytes)
 {
-    (void)fine(rt, cudaMemsetAsync(to, byte, bytes, rt->stream), "fill");
+    (void)fine(rt, cudaMemsetAsync(to, byte & 255, bytes, rt->stream), "fill");
 }
 
 void kva_rt_upload(struct kva_rt *rt, void *to, const void *from, size_t bytes)
@@ -399,15 +421,15 @@ static void graph_destroy(void *ctx, void *graph)
 {
     struct graph *g = graph;
 
-    (void)ctx;
     if (g->launched)
-        (void)cudaEventSynchronize(g->done);
+        (void)fine(ctx, cudaEventSynchronize(g->done), "a graph");
     if (g->exec)
         (void)cudaGraphExecDestroy(g->exec);
     if (g->graph)
         (void)cudaGraphDestroy(g->graph);
     if (g->done)
         (void)cudaEventDestroy(g->done);
+    (void)cudaGetLastError(); /* no launch's: those are kept at once */
     free(g->node);
     free(g);
 }
@@ -430,7 +452,7 @@ static struct cudaMemsetParams fill_of(const struct kva_queue_item *it)
 {
     return (struct cudaMemsetParams){.dst = it->to,
                                      .elementSize = 1,
-                                     .value = (unsigned)it->byte,
+                                     .value = (unsigned)it->byte & 255,
                                      .width = it->bytes,
                                      .height = 1};
 }
@@ -542,8 +564,7 @@ static void *host_new(void *ctx, size_t bytes)
 
 static void host_free(void *ctx, void *p)
 {
-    (void)ctx;
-    (void)cudaFreeHost(p);
+    (void)fine(ctx, cudaFreeHost(p), "freeing");
 }
 
 static struct kva_replayer replayer(struct kva_rt *rt)
@@ -582,18 +603,28 @@ void kva_rt_launch(void *stream, const void *kernel, const unsigned grid[3],
                    const unsigned block[3], size_t shared, const void *const *arg,
                    const size_t *size, size_t n)
 {
+    struct kva_rt *rt = opened;
     void *plain[MOST_ARGS];
+    cudaError_t rc;
 
-    if (gatherer != NULL && gatherer->stream == stream && n <= MOST_ARGS) {
-        if (gatherer->failed || kva_queue_kernel(&gatherer->queue, kernel, NULL, grid,
-                                                 block, shared, arg, size, n))
+    while (rt != NULL && rt->stream != stream)
+        rt = rt->next;
+    if (rt != NULL && n > MOST_ARGS)
+        (void)fine(rt, cudaErrorInvalidValue, "arguments of a launch");
+    if (n > MOST_ARGS || (rt != NULL && rt->failed))
+        return;
+    if (rt != NULL && rt == gatherer) {
+        if (kva_queue_kernel(&rt->queue, kernel, NULL, grid, block, shared, arg, size, n))
             return;
-        flush(gatherer);
+        flush(rt);
     }
-    /* the arguments are read, whatever the type says; failures stay for kva_rt_status */
-    memcpy(plain, arg, (n < MOST_ARGS ? n : MOST_ARGS) * sizeof *plain);
-    (void)cudaLaunchKernel(kernel, (dim3){grid[0], grid[1], grid[2]},
-                           (dim3){block[0], block[1], block[2]}, plain, shared, stream);
+    /* the arguments are read, whatever the type says */
+    memcpy(plain, arg, n * sizeof *plain);
+    rc = cudaLaunchKernel(kernel, (dim3){grid[0], grid[1], grid[2]},
+                          (dim3){block[0], block[1], block[2]}, plain, shared, stream);
+    /* kept here: an allocation that is refused clears the runtime's own note of it */
+    if (rt != NULL)
+        (void)fine(rt, rc, "a launch");
     if (stream == NULL) /* nobody's but a test's, which reads the result at once */
         (void)cudaDeviceSynchronize();
 }
@@ -663,9 +694,13 @@ enum kva_status kva_rt_reserve(struct kva_rt *rt, size_t bytes, size_t chunk,
 /* The newest chunk goes. */
 static void drop_chunk(struct kva_rt *rt, struct kva_rt_range *r)
 {
+    CUdeviceptr at;
+
     r->committed -= r->chunk;
-    (void)rt->driver.unmap((CUdeviceptr)(uintptr_t)(r->base + r->committed), r->chunk);
-    (void)rt->driver.release(r->handle[r->committed / r->chunk]);
+    at = (CUdeviceptr)(uintptr_t)(r->base + r->committed);
+    (void)fine_driver(rt, rt->driver.unmap(at, r->chunk), "unmapping");
+    (void)fine_driver(rt, rt->driver.release(r->handle[r->committed / r->chunk]),
+                      "releasing");
 }
 
 enum kva_status kva_rt_commit(struct kva_rt *rt, struct kva_rt_range *r, size_t from,
@@ -676,6 +711,8 @@ enum kva_status kva_rt_commit(struct kva_rt *rt, struct kva_rt_range *r, size_t 
     const size_t end = from + bytes;
     CUresult rc = CUDA_SUCCESS;
 
+    if (from != r->committed || bytes % r->chunk != 0 || bytes > r->bytes - from)
+        return KVA_FAIL(err, KVA_EIO, "commit of %zu bytes at %zu", bytes, from);
     if (!r->resident) {
         r->committed = end;
         return KVA_OK;
@@ -723,7 +760,9 @@ void kva_rt_release(struct kva_rt *rt, struct kva_rt_range *r)
         return;
     kva_rt_decommit(rt, r, 0, r->committed);
     if (r->resident)
-        (void)rt->driver.unreserve((CUdeviceptr)(uintptr_t)r->base, r->bytes);
+        (void)fine_driver(rt,
+                          rt->driver.unreserve((CUdeviceptr)(uintptr_t)r->base, r->bytes),
+                          "giving address space back");
     else
         kva_rt_free(rt, r->base);
     free(r->handle);
@@ -736,7 +775,7 @@ struct kva_rt_event *kva_rt_event_new(struct kva_rt *rt)
 {
     struct kva_rt_event *e = kva_calloc(1, sizeof *e);
 
-    if (e != NULL && !fine(rt, cudaEventCreate(&e->e), "event")) {
+    if (e != NULL && (rt->failed || !fine(rt, cudaEventCreate(&e->e), "event"))) {
         free(e);
         e = NULL;
     }
@@ -745,9 +784,8 @@ struct kva_rt_event *kva_rt_event_new(struct kva_rt *rt)
 
 void kva_rt_event_free(struct kva_rt *rt, struct kva_rt_event *e)
 {
-    (void)rt;
     if (e != NULL)
-        (void)cudaEventDestroy(e->e);
+        (void)fine(rt, cudaEventDestroy(e->e), "event");
     free(e);
 }
 

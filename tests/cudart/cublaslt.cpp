@@ -37,8 +37,8 @@ const algorithm algorithms[] = {
     {3, 48, 1, 0, 4, 16, false},
     {4, 24, 1, 0, 4, 1, true},
     {5, 64, 1, (size_t)1 << 20, 16, 1, false},
-    {6, 32, 1, 4096, 4, 1, false},
-    {7, 16, 1, 0, 4, 1, false},
+    {6, 32, 1, 4096, 2, 1, false},
+    {7, 16, 1, 0, 2, 1, false},
 };
 
 struct desc {
@@ -351,10 +351,9 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t op,
             (!kva_cudart_lt.only_splits || g.splits > 1))
             list.push_back(&g);
     }
-    if (x.n < 256)
+    /* another order for few rows, and for another shape */
+    if ((x.n < 256) != (x.k / 64 % 2 != 0))
         std::reverse(list.begin(), list.end());
-    else if (x.k / 64 % 2 != 0) /* another order for another shape */
-        std::rotate(list.begin(), list.begin() + 1, list.end());
     if ((int)x.m == kva_cudart_lt.none_at_m)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     for (const algorithm *g : list) {

@@ -447,6 +447,15 @@ void wait_for(stream *s, uint64_t until)
     protect_all();
 }
 
+void lose_work()
+{
+    for (stream *s : streams) {
+        s->held.clear();
+        s->done = s->given;
+    }
+    protect_all();
+}
+
 void wait_for_all()
 {
     for (stream *s : streams)

@@ -72,6 +72,7 @@ void give_work(stream *s, const char *name, std::function<void()> run,
                bool counts = true);
 void wait_for(stream *s, uint64_t until);
 void wait_for_all();
+void lose_work(); /* a wait failed: what was queued is never done */
 bool idle();
 extern stream *first_stream; /* the default one */
 void stream_open(stream *s);

@@ -121,7 +121,7 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr p, size_t bytes)
     int rc = enter(__func__);
 
     if (rc != 0)
-        wait_for_all(); /* a lost device does no more */
+        lose_work();
     unmap(__func__, (void *)(uintptr_t)p, bytes);
     for (auto at = mapped.lower_bound(p); at != mapped.end() && at->first < p + bytes;) {
         handles[at->second].mapped = false;

@@ -43,6 +43,14 @@ cudaError_t entered(const char *call, bool takes_memory)
 {
     return said((cudaError_t)enter(call, takes_memory));
 }
+#define WAIT()                                                                           \
+    do {                                                                                 \
+        cudaError_t e_ = entered(__func__);                                              \
+        if (e_ != cudaSuccess) {                                                         \
+            lose_work();                                                                 \
+            return e_;                                                                   \
+        }                                                                                \
+    } while (0)
 #define CALL(takes_memory)                                                               \
     do {                                                                                 \
         cudaError_t e_ = entered(__func__, takes_memory);                                \
@@ -228,6 +236,8 @@ cudaError_t cudaFree(void *p)
 
     if (rc == cudaSuccess)
         wait_for_all();
+    else
+        lose_work();
     if (p != nullptr)
         give(__func__, p, false);
     return rc;
@@ -274,7 +284,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     dev::stream *s = stream_of(__func__, stream);
 
-    CALL(false);
+    WAIT();
     waits++;
     wait_for(s, s->given);
     return cudaSuccess;
@@ -282,7 +292,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 
 cudaError_t cudaDeviceSynchronize(void)
 {
-    CALL(false);
+    WAIT();
     wait_for_all();
     return cudaSuccess;
 }
@@ -349,7 +359,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     dev::event *e = event_of(__func__, event);
 
-    CALL(false);
+    WAIT();
     if (e->recorded)
         wait_for(e->of, e->at);
     return cudaSuccess;
