@@ -465,7 +465,8 @@ void wait_for_all()
 /* ---- arguments ---- */
 
 /* Eight bytes that are an address of the host, or of device memory which is gone. What is
- * mapped is asked of the system; small numbers and sizes never are. */
+ * mapped is asked of the system. A small number beside four bytes that nobody set (the
+ * end of a struct) may look like one: such words are let go. */
 void check_arguments(const char *name, const void *bytes, size_t n)
 {
     const uintptr_t page = PAGE;
@@ -474,7 +475,7 @@ void check_arguments(const char *name, const void *bytes, size_t n)
         uintptr_t v;
 
         memcpy(&v, (const uint8_t *)bytes + i, sizeof v);
-        if (v < (uintptr_t)1 << 32 || v >= (uintptr_t)1 << 47)
+        if (v < (uintptr_t)1 << 32 || v >= (uintptr_t)1 << 47 || (uint32_t)v < 1u << 20)
             continue;
         if (piece_of((void *)v) != nullptr || range_of((void *)v) != nullptr)
             continue;

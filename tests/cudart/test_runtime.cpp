@@ -118,6 +118,30 @@ TEST(work_happens_in_the_order_it_was_asked_for)
     kva_rt_free(rt, y);
 }
 
+TEST(an_upload_too_long_to_be_held_comes_behind_what_is_held)
+{
+    runtime rt;
+    const size_t n = 100000;
+    words a = random_words(n), b = random_words(n), want(n);
+    uint32_t *x = (uint32_t *)kva_rt_alloc(rt, n * 4, false),
+             *y = (uint32_t *)kva_rt_alloc(rt, n * 4, false);
+
+    kva_rt_upload(rt, x, a.data(), n * 4);
+    kva_rt_fill(rt, y, 0, n * 4);
+    for (int step = 0; step < 3; step++) {
+        kva_rt_gather(rt, true);
+        run_axpy(rt, (int)n, 1, x, 1, y);
+        kva_rt_upload(rt, x, (step % 2 ? a : b).data(), n * 4);
+        run_axpy(rt, (int)n, 2, x, 1, y);
+        kva_rt_gather(rt, false);
+    }
+    for (size_t i = 0; i < n; i++)
+        want[i] = a[i] + 2 * b[i] + b[i] + 2 * a[i] + a[i] + 2 * b[i];
+    CHECK(download(rt, y, n) == want);
+    kva_rt_free(rt, x);
+    kva_rt_free(rt, y);
+}
+
 TEST(memory_of_the_device_is_the_devices)
 {
     runtime rt;
