@@ -190,8 +190,8 @@ $(B)/tests/simt/%: tests/simt/%.cpp $(SIMT_OBJ) $(LIBS) $(wildcard tests/simt/*.
 $(B)/tests/simt/%: tests/simt/%.c $(SIMT_OBJ) $(LIBS) $(wildcard tests/simt/*.h)
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -Wno-missing-prototypes $(LDFLAGS) -o $@ $< $(SIMT_OBJ) $(LIBS) \
-	  $(PKG_LIBS) -lcmocka -lstdc++
+	$(Q)$(CC) $(CFLAGS) -DKVA_HOST_SIMT -Wno-missing-prototypes $(LDFLAGS) -o $@ $< $(SIMT_OBJ) \
+	  $(LIBS) $(PKG_LIBS) -lcmocka -lstdc++
 $(B)/simt/kvaudit: $(B)/runner/main.o $(SIMT_OBJ) $(LIBS)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(SIMT_OBJ) $(LIBS) $(PKG_LIBS) -lstdc++

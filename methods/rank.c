@@ -207,6 +207,24 @@ static int enter(struct pool *p, const struct kva_contest *in, int c, int reserv
     return in->lead[c] + in->tail[c] + reserve;
 }
 
+/* What a backend says of a group; one that failed says why when it is asked. */
+static enum kva_status check_shares(struct kva_ops *ops, const struct kva_contest *in,
+                                    uint64_t total, const int *b, struct kva_error *err)
+{
+    uint64_t sum = 0;
+    bool good = true;
+
+    for (int c = 0; c < in->cells; c++) {
+        good = good && b[c] >= in->lead[c] + in->tail[c] && b[c] <= length(in, c);
+        sum += (uint64_t)b[c];
+    }
+    if (good && sum == total)
+        return KVA_OK;
+    KVA_TRY(ops->sync(ops, err));
+    return KVA_FAIL(err, KVA_ECONFLICT, "%s shares %llu entries otherwise", ops->backend,
+                    (unsigned long long)total);
+}
+
 enum kva_status kva_rank_share(struct kva_ops *ops, const struct kva_contest *in,
                                const int *reserve, uint64_t total, int *b,
                                struct kva_error *err)
@@ -217,7 +235,7 @@ enum kva_status kva_rank_share(struct kva_ops *ops, const struct kva_contest *in
 
     if (ops != NULL && ops->share != NULL) {
         ops->share(ops, in, reserve, total, b);
-        return ops->sync(ops, err);
+        return check_shares(ops, in, total, b, err);
     }
     KVA_GO(pool_new(&p, in->off[in->cells] - in->off[0], in->cells, err));
     for (int c = 0; c < in->cells; c++) {

@@ -7,6 +7,8 @@
  * The anchor is taken over everything held, never over the newest block alone. */
 #include "methods/keydiff.h"
 
+#include "methods/room.h"
+
 static const struct kva_param params_table[] = {
     KVA_PARAM_RECENT,
     KVA_PARAM_SINKS(0),
@@ -17,8 +19,7 @@ enum kva_status kva_keydiff_score(const struct kva_layer_view *view, int unit, f
                                   struct kva_error *err)
 {
     size_t dim = (size_t)view->head_dim;
-    float *anchor =
-        kva_arena_alloc(view->scratch, (size_t)view->kv_heads * dim, sizeof *anchor);
+    float *anchor = kva_room_floats(view, (size_t)view->kv_heads * dim);
 
     if (anchor == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "keydiff anchors");

@@ -6,7 +6,7 @@
  * With centroid_window > 0 the entries held are cut, oldest first, into windows of that
  * many, and each is measured from the centre of its own window (the published form for
  * long inputs, 4096). */
-#include "methods/method.h"
+#include "methods/room.h"
 
 enum { CENTROID_WINDOW, RECENT, SINKS };
 
@@ -51,7 +51,7 @@ static enum kva_status score(const struct kva_layer_view *view,
         if (rows.off == NULL)
             return KVA_FAIL(err, KVA_ENOMEM, "manifoldkv windows");
     }
-    mean = kva_arena_alloc(view->scratch, (size_t)rows.heads * dim, sizeof *mean);
+    mean = kva_room_floats(view, (size_t)rows.heads * dim);
     if (mean == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "manifoldkv centres");
     view->ops->row_mean(view->ops, &rows, 0, mean);

@@ -7,7 +7,7 @@
  * it moves after each eviction. No query and no attention is read: the score is the same
  * whatever is asked later. Subtracted first, then squared: the expanded form cancels near
  * the mean. */
-#include "methods/method.h"
+#include "methods/room.h"
 
 static const struct kva_param params_table[] = {
     KVA_PARAM_RECENT,
@@ -20,8 +20,7 @@ static enum kva_status score(const struct kva_layer_view *view,
                              struct kva_error *err)
 {
     size_t dim = (size_t)view->v_dim;
-    float *mean =
-        kva_arena_alloc(view->scratch, (size_t)view->kv_heads * dim, sizeof *mean);
+    float *mean = kva_room_floats(view, (size_t)view->kv_heads * dim);
 
     (void)params;
     if (mean == NULL)

@@ -8,6 +8,7 @@
  * window (window.h), which later queries could not judge, are protected. An entry with
  * all the weight stays above everything finite. This is FastCAOTE on unpooled window
  * attention; the ValueDiff paper reports the weights as harmful. */
+#include "methods/room.h"
 #include "methods/window.h"
 
 #include <float.h>
@@ -67,8 +68,7 @@ static enum kva_status score(const struct kva_layer_view *view,
                              struct kva_error *err)
 {
     size_t n = view->off[view->kv_heads], heads = (size_t)view->kv_heads;
-    float *mean =
-        kva_arena_alloc(view->scratch, heads * (size_t)view->v_dim, sizeof *mean);
+    float *mean = kva_room_floats(view, heads * (size_t)view->v_dim);
     double *weight = kva_arena_alloc(view->scratch, n, sizeof *weight);
     int group = view->heads / view->kv_heads;
     struct kva_window w;

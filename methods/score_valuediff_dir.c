@@ -2,7 +2,7 @@
 /* score_valuediff_dir.c - valuediff by direction alone.
  *
  *     s_j = 1 - cos(v_j, mean(v))        per KV head; a zero value has cosine 0 */
-#include "methods/method.h"
+#include "methods/room.h"
 
 static const struct kva_param params_table[] = {
     KVA_PARAM_RECENT,
@@ -15,8 +15,7 @@ static enum kva_status score(const struct kva_layer_view *view,
                              struct kva_error *err)
 {
     size_t dim = (size_t)view->v_dim;
-    float *mean =
-        kva_arena_alloc(view->scratch, (size_t)view->kv_heads * dim, sizeof *mean);
+    float *mean = kva_room_floats(view, (size_t)view->kv_heads * dim);
 
     (void)params;
     if (mean == NULL)
