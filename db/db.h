@@ -373,6 +373,7 @@ struct kva_data_outcome {
      * layers and KV heads, then over the queried evidence (E), its payload values (P),
      * the distractors matched to it (D), the worked example (X). NaN: none. */
     double span_e, span_payload, span_d, span_x;
+    char *extracted;  /* what the task's metric read out of a sampled answer; else NULL */
     uint64_t gen_key; /* starts the SHA-256 of the answer's token ids; 0: no answer */
     signed char wrong_needle; /* of a failure: 1 another needle's value, 0 an invented
                                  one; -1: not known */

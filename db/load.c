@@ -62,6 +62,12 @@ static const struct {
     {"SELECT outcome_id,value FROM score WHERE metric='gold_nll' ORDER BY "
      "outcome_id,version",
      kva_load_gold},
+    /* votes are counted over the draws of a sampled cell */
+    {"SELECT s.outcome_id,s.extracted FROM score s JOIN outcome USING(outcome_id) "
+     "JOIN cell USING(cell_id) JOIN task t USING(task_id) WHERE s.metric=t.metric AND "
+     "s.extracted IS NOT NULL AND json_extract(spec_json,'$.sampling')<>'greedy' ORDER "
+     "BY s.outcome_id,s.version",
+     kva_load_extracted},
     /* with max(), SQLite takes the other columns from the row of the maximum */
     {"SELECT s.outcome_id,s.metric,s.value,max(s.version) FROM score s "
      "JOIN outcome USING(outcome_id) JOIN cell USING(cell_id) JOIN task t USING(task_id) "

@@ -108,6 +108,7 @@ enum kva_status kva_load_run(struct kva_loader *ld, sqlite3_stmt *st);
 enum kva_status kva_load_count(struct kva_loader *ld, sqlite3_stmt *st);
 enum kva_status kva_load_outcome(struct kva_loader *ld, sqlite3_stmt *st);
 enum kva_status kva_load_gold(struct kva_loader *ld, sqlite3_stmt *st);
+enum kva_status kva_load_extracted(struct kva_loader *ld, sqlite3_stmt *st);
 enum kva_status kva_load_second(struct kva_loader *ld, sqlite3_stmt *st);
 enum kva_status kva_load_memory(struct kva_loader *ld, sqlite3_stmt *st);
 enum kva_status kva_load_timing(struct kva_loader *ld, sqlite3_stmt *st);

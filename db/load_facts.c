@@ -145,6 +145,18 @@ enum kva_status kva_load_gold(struct kva_loader *ld, sqlite3_stmt *st)
     return KVA_OK;
 }
 
+/* Versions ascend: the newest stays. */
+enum kva_status kva_load_extracted(struct kva_loader *ld, sqlite3_stmt *st)
+{
+    bool fresh;
+    struct outcome_row *r = row_of(ld, sqlite3_column_int64(st, 0), &fresh);
+
+    if (!r || (!fresh && r->o.extracted))
+        return KVA_OK;
+    r->o.extracted = kva_load_text(ld, st, 1, true);
+    return r->o.extracted ? KVA_OK : kva_load_no_memory(ld);
+}
+
 static uint64_t in_units(double v)
 {
     return (uint64_t)llround(v * UNIT);

@@ -180,5 +180,8 @@ double kva_stat_pass_at(const int *correct, const int *samples, size_t problems,
  * output[i] holds n[i] bytes. */
 enum kva_status kva_stat_majority(const char *const *output, const size_t *n, int k,
                                   int *winner, int *votes, struct kva_error *err);
+/* The same of answers that were extracted before; NULL: none. */
+enum kva_status kva_stat_vote(const char *const *answer, int k, int *winner, int *votes,
+                              struct kva_error *err);
 
 #endif

@@ -46,8 +46,29 @@ struct class
     int first, votes;
 };
 
-enum kva_status kva_stat_majority(const char *const *output, const size_t *n, int k,
-                                  int *winner, int *votes, struct kva_error *err)
+/* Sample i of k that answers `answer` joins its class, or makes one. */
+static void cast(struct kva_math *m, struct class *class, int *n_classes, int i,
+                 struct kva_math_span answer)
+{
+    const struct kva_math_value *v;
+    int c = 0;
+
+    m->work = MATH_WORK;
+    v = kva_math_read(m, answer);
+    for (; c < *n_classes; c++) {
+        m->work = MATH_WORK;
+        if (kva_math_equal(m, v, class[c].value))
+            break;
+    }
+    if (c == *n_classes)
+        class[(*n_classes)++] = (struct class){v, i, 0};
+    class[c].votes++;
+}
+
+/* answer NULL: of outputs; else n is not read. */
+static enum kva_status vote(const char *const *output, const size_t *n,
+                            const char *const *answer, int k, int *winner, int *votes,
+                            struct kva_error *err)
 {
     struct class *class = kva_calloc((size_t)(k > 0 ? k : 1), sizeof *class);
     struct kva_arena arena;
@@ -62,22 +83,14 @@ enum kva_status kva_stat_majority(const char *const *output, const size_t *n, in
     if (!class)
         KVA_GO(KVA_FAIL(err, KVA_ENOMEM, "no memory for %d answers", k));
     for (int i = 0; i < k && !m.nomem; i++) {
-        struct kva_math_answer found = kva_math_extract(&m, output[i], n[i]);
-        const struct kva_math_value *v;
-        int c = 0;
+        if (answer && answer[i])
+            cast(&m, class, &n_classes, i, kva_math_span_of(answer[i]));
+        if (!answer) {
+            struct kva_math_answer found = kva_math_extract(&m, output[i], n[i]);
 
-        if (found.how == KVA_MATH_NONE)
-            continue;
-        m.work = MATH_WORK;
-        v = kva_math_read(&m, found.answer);
-        for (; c < n_classes; c++) {
-            m.work = MATH_WORK;
-            if (kva_math_equal(&m, v, class[c].value))
-                break;
+            if (found.how != KVA_MATH_NONE)
+                cast(&m, class, &n_classes, i, found.answer);
         }
-        if (c == n_classes)
-            class[n_classes++] = (struct class){v, i, 0};
-        class[c].votes++;
     }
     KVA_GO(kva_math_status(&m, err));
     for (int c = 0; c < n_classes; c++)
@@ -89,4 +102,16 @@ out:
     kva_arena_release(&arena);
     free(class);
     return rc;
+}
+
+enum kva_status kva_stat_majority(const char *const *output, const size_t *n, int k,
+                                  int *winner, int *votes, struct kva_error *err)
+{
+    return vote(output, n, NULL, k, winner, votes, err);
+}
+
+enum kva_status kva_stat_vote(const char *const *answer, int k, int *winner, int *votes,
+                              struct kva_error *err)
+{
+    return vote(NULL, NULL, answer, k, winner, votes, err);
 }

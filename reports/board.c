@@ -170,6 +170,7 @@ static struct kva_board *board_add(struct draft *x, int key_cell, const int *tas
     b->kv = kva_report_clean(a, c->kv);
     b->enforce = is_reference(c) ? "physical" : kva_report_clean(a, c->enforce);
     b->variant = x->c->variant[key_cell];
+    b->sampling = x->c->sampling[key_cell];
     b->mark = x->c->protocol[c->task].mark;
     b->oracle = c->oracle;
     b->ranks = !c->oracle && b->enforce && strcmp(b->enforce, "physical") == 0;
@@ -515,6 +516,8 @@ static enum kva_status title(struct draft *x, struct kva_board *b)
     kva_buf_printf(&s, ", %s", b->schedule);
     if (strcmp(b->numerics, "f32") != 0 || strcmp(b->kv, "f16") != 0)
         kva_buf_printf(&s, ", %s with %s cache", b->numerics, b->kv);
+    if (b->sampling[0])
+        kva_buf_printf(&s, ", answers drawn at %s", b->sampling);
     if (!s.failed)
         b->title = kva_arena_strdup(a, s.data);
     kva_buf_release(&s);

@@ -147,7 +147,8 @@ struct kva_arm {
 
 struct kva_board {
     const char *model, *visibility, *schedule, *numerics, *kv, *enforce, *variant;
-    const char *mark; /* protocol of its tasks where it is not the default; "" */
+    const char *mark;     /* protocol of its tasks where it is not the default; "" */
+    const char *sampling; /* how answers are drawn; "": greedy */
     bool oracle;
     bool ranks; /* physical and no oracle */
     int ctx;
@@ -185,6 +186,7 @@ struct kva_cells {                 /* per-cell observations, while building */
     int *cluster;                  /* per sample: number of its source context */
     bool *task_clustered;          /* some context has several samples */
     const char **variant;          /* per cell: what else is in its identity */
+    const char **sampling;         /* per cell: how answers are drawn; "": greedy */
     const char **label;            /* per task */
     struct kva_protocol *protocol; /* per task */
     const char **name;             /* per cell: short method name */
@@ -262,6 +264,8 @@ const char *kva_report_slug(struct kva_arena *a, const char *s); /* [a-z0-9-] */
 const char *kva_badge_text(enum kva_badge b);
 
 /* ---- cells.c: preparation ---- */
+/* "t0.6-p0.95", in the arena; "" of a cell whose answers are greedy. NULL: no memory. */
+const char *kva_report_sampling(struct kva_arena *a, const char *spec_json);
 enum kva_status kva_cells_prepare(struct kva_report *r, const struct kva_data *d,
                                   struct kva_cells *c, struct kva_error *err);
 void kva_cells_release(struct kva_cells *c);
@@ -478,6 +482,9 @@ void kva_answer_table(struct kva_report *r, const struct kva_data *d,
                       const struct kva_cells *c, const struct kva_board *b);
 void kva_second_table(struct kva_report *r, const struct kva_data *d,
                       const struct kva_cells *c, const struct kva_board *b);
+/* ---- draws.c: avg@k, pass@j, maj@k of sampled answers; nothing without them ---- */
+void kva_draw_table(struct kva_report *r, const struct kva_data *d,
+                    const struct kva_cells *c, const struct kva_board *b);
 void kva_label_table(struct kva_report *r, const struct kva_data *d,
                      const struct kva_cells *c, const struct kva_board *b);
 void kva_turn_table(struct kva_report *r, const struct kva_data *d,

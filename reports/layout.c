@@ -112,26 +112,35 @@ struct side {
     int n[N_VALUES];
 };
 
+/* A value a sample: the mean over its repetitions or draws. */
 static bool side_of(const struct kva_data *d, const struct kva_cells *c, int cell,
                     struct side *s)
 {
-    int all = c->first_outcome[cell + 1] - c->first_outcome[cell];
+    int from = c->first_outcome[cell], to = c->first_outcome[cell + 1];
 
     memset(s, 0, sizeof *s);
-    s->x[0] = kva_calloc((size_t)all * N_VALUES + 1, sizeof(double));
+    s->x[0] = kva_calloc((size_t)(to - from) * N_VALUES + 1, sizeof(double));
     if (!s->x[0])
         return false;
     for (int k = 1; k < N_VALUES; k++)
-        s->x[k] = s->x[0] + k * all;
-    for (int i = c->first_outcome[cell]; i < c->first_outcome[cell + 1]; i++) {
-        const struct kva_data_outcome *o = &d->outcomes[i];
-        const double v[N_VALUES] = {o->span_payload, o->score, o->gold_nll};
+        s->x[k] = s->x[0] + k * (to - from);
+    while (from < to) {
+        int sample = d->outcomes[from].sample, n[N_VALUES] = {0};
+        double sum[N_VALUES] = {0};
 
-        if (strcmp(o->status, "ok") != 0)
-            continue;
+        for (; from < to && d->outcomes[from].sample == sample; from++) {
+            const struct kva_data_outcome *o = &d->outcomes[from];
+            const double v[N_VALUES] = {o->span_payload, o->score, o->gold_nll};
+
+            for (int k = 0; strcmp(o->status, "ok") == 0 && k < N_VALUES; k++)
+                if (!isnan(v[k])) {
+                    sum[k] += v[k];
+                    n[k]++;
+                }
+        }
         for (int k = 0; k < N_VALUES; k++)
-            if (!isnan(v[k]))
-                s->x[k][s->n[k]++] = v[k];
+            if (n[k])
+                s->x[k][s->n[k]++] = sum[k] / n[k];
     }
     return true;
 }

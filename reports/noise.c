@@ -7,8 +7,9 @@
  *   regen  share whose generated tokens differ
  *   s      standard deviation of the K means of the task, or of the suite
  *   floor  2 sqrt(2) s
- * A repetition counts when it has as many samples as the fullest one. Several kinds of
- * machine: each has a row, the largest floor is used. */
+ * Draws of sampled answers repeat nothing: cells of them are left out. A repetition
+ * counts when it has as many samples as the fullest one. Several kinds of machine: each
+ * has a row, the largest floor is used. */
 #include "reports/internal.h"
 
 #include <math.h>
@@ -61,6 +62,8 @@ static bool reps_of(const struct kva_data *d, const struct kva_cells *c, int cel
     double n[3] = {0};
 
     *r = (struct reps){.flip = (double)NAN, .regen = (double)NAN};
+    if (c->sampling[cell][0])
+        return true;
     for (int o = from; o < to; o++)
         if (d->outcomes[o].rep + 1 > r->n_rep)
             r->n_rep = d->outcomes[o].rep + 1;

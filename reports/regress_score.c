@@ -120,6 +120,20 @@ static enum kva_status pair_scores(struct kva_regress_work *w, int cell, struct 
     return KVA_OK;
 }
 
+/* Draws are no repetitions: they differ by intent. */
+static bool sampled(const struct kva_data_cell *c)
+{
+    struct kva_arena a;
+    const char *s;
+    bool is;
+
+    kva_arena_init(&a);
+    s = kva_report_sampling(&a, c->spec_json);
+    is = s == NULL || s[0] != '\0';
+    kva_arena_release(&a);
+    return is;
+}
+
 /* Means of the reps of a cell's full-cache partner in the base; needs three. */
 static void noise(const struct kva_regress_work *w, struct scored *x)
 {
@@ -130,7 +144,7 @@ static void noise(const struct kva_regress_work *w, struct scored *x)
         if (strcmp(d->cells[i].method, "dense") == 0 &&
             memcmp(d->cells[i].dense_key, d->cells[x->cell].dense_key, 32) == 0)
             dense = i;
-    if (dense < 0)
+    if (dense < 0 || sampled(&d->cells[dense]))
         return;
     for (int o = w->base.first[dense]; o < w->base.first[dense + 1]; o++) {
         const struct kva_data_outcome *y = &d->outcomes[o];

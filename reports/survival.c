@@ -34,6 +34,7 @@ bool kva_survival_of(const struct kva_data *d, const struct kva_cells *c, int ce
     int first = c->first_outcome[cell], all = c->first_outcome[cell + 1] - first;
     double *room = kva_calloc((size_t)all * N + 1, sizeof *room);
     struct values v[N];
+    int last = -1;
 
     memset(s, 0, sizeof *s);
     if (!room)
@@ -44,8 +45,10 @@ bool kva_survival_of(const struct kva_data *d, const struct kva_cells *c, int ce
         const struct kva_data_outcome *o = &d->outcomes[i];
         const struct kva_db_memory *m = &o->memory;
 
-        if (strcmp(o->status, "ok") != 0)
+        /* repetitions and draws of a sample share its decision: they count once */
+        if (strcmp(o->status, "ok") != 0 || o->sample == last)
             continue;
+        last = o->sample;
         if (!isnan(o->span_x))
             v[X].x[v[X].n++] = o->span_x;
         if (isnan(o->span_e))

@@ -540,6 +540,12 @@ static void leader_notes(struct kva_report *r, struct kva_tab *t,
     kva_buf_release(&s);
     if (b->n_task == 1)
         kva_protocol_note(r, t, c, b->task[0]);
+    if (b->sampling[0])
+        kva_tab_note(
+            r, t,
+            "answers are drawn (%s): a sample's score is the mean over its draws "
+            "(avg@k); pass@k and maj@k stand in the view answers.",
+            b->sampling);
     floor_notes(r, t, b);
     if (!b->ranks)
         kva_tab_note(

@@ -325,6 +325,7 @@ enum kva_status kva_views_build(struct kva_report *r, const struct kva_data *d,
         if (!r->board[i].single) {
             kva_answer_table(r, d, c, &r->board[i]);
             kva_second_table(r, d, c, &r->board[i]);
+            kva_draw_table(r, d, c, &r->board[i]);
             kva_label_table(r, d, c, &r->board[i]);
             kva_turn_table(r, d, c, &r->board[i]);
         }

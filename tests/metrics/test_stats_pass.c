@@ -89,6 +89,20 @@ static void the_most_frequent_class_wins(void **state)
     elects(output, 6, 1, 3);
 }
 
+static void extracted_answers_vote_as_outputs_do(void **state)
+{
+    static const char *const answer[] = {"3", "\\frac12", "0.5", NULL, "1/2", "3"};
+    int w, v;
+
+    (void)state;
+    assert_int_equal(kva_stat_vote(answer, 6, &w, &v, NULL), KVA_OK);
+    assert_int_equal(w, 1);
+    assert_int_equal(v, 3);
+    assert_int_equal(kva_stat_vote(answer + 3, 1, &w, &v, NULL), KVA_OK);
+    assert_int_equal(w, -1);
+    assert_int_equal(v, 0);
+}
+
 static void ties_go_to_the_class_that_appears_first(void **state)
 {
     static const char *const output[] = {"\\boxed{2}", "\\boxed{7}", "\\boxed{7.0}",
@@ -119,6 +133,7 @@ int main(void)
         cmocka_unit_test(large_counts_do_not_overflow),
         cmocka_unit_test(what_is_not_defined_is_nan),
         cmocka_unit_test(the_most_frequent_class_wins),
+        cmocka_unit_test(extracted_answers_vote_as_outputs_do),
         cmocka_unit_test(ties_go_to_the_class_that_appears_first),
         cmocka_unit_test(samples_without_an_answer_do_not_vote),
     };

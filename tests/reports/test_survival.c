@@ -78,6 +78,36 @@ static void survival_lift_and_kept_share_as_in_section_12_5(void **state)
     free(w);
 }
 
+/* Draws of a sample share its decision: they make no interval narrower. */
+static void repetitions_and_draws_of_a_sample_count_once(void **state)
+{
+    struct world *w = worked();
+    struct kva_report *r = built(w, "survival"), *again;
+    const char *const id[] = {"surv_E", "surv_payload", "surv_D", "surv_E_minus_D"};
+
+    (void)state;
+    for (int i = 3; i >= 2; i--) /* four of each */
+        for (int k = 3; k >= 0; k--) {
+            w->out[2 + 4 * (i - 2) + k] = w->out[i];
+            w->out[2 + 4 * (i - 2) + k].rep = k;
+        }
+    w->d.n_outcomes = 10;
+    w->cell[1].n_expected = 8;
+    again = built(w, "survival");
+    for (int k = 0; k < 4; k++) {
+        const struct kva_val *a = cell(tab(r, "-survival"), 0, id[k]);
+        const struct kva_val *b = cell(tab(again, "-survival"), 0, id[k]);
+
+        NEAR(a->v, b->v, 0);
+        assert_memory_equal(&a->lo, &b->lo, sizeof a->lo);
+        assert_memory_equal(&a->hi, &b->hi, sizeof a->hi);
+    }
+    NEAR(number(tab(again, "-survival"), 0, "n"), 2, 0);
+    kva_report_free(r);
+    kva_report_free(again);
+    free(w);
+}
+
 static const struct kva_figure *figure(const struct kva_report *r, const char *id)
 {
     for (int i = 0; i < r->n_figure; i++)
@@ -311,6 +341,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(survival_lift_and_kept_share_as_in_section_12_5),
+        cmocka_unit_test(repetitions_and_draws_of_a_sample_count_once),
         cmocka_unit_test(the_figures_hold_every_point_and_each_head),
         cmocka_unit_test(the_grid_has_nominal_depths_rounds_and_marks),
         cmocka_unit_test(the_layout_gap_sets_two_dialects_side_by_side),
