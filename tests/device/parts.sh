@@ -92,7 +92,7 @@ part_golden() {
 # The model file, joined from its parts and checked.
 find_model() {
   local name=SmolLM2-135M-Instruct.Q4_1.gguf f=${model:-}
-  for f in "$f" "$root/$name" "$root/model/$name" "${XDG_CACHE_HOME:-$HOME/.cache}/kvaudit/models/$name"; do
+  for f in "$f" "$root/$name" "$root/model/$name" "${XDG_CACHE_HOME:-${HOME:-}/.cache}/kvaudit/models/$name"; do
     [ -n "$f" ] || continue
     if [ ! -e "$f" ] && [ -e "$f.part1" ]; then
       cat "$f".part[0-9]* >"$f.tmp" || return 1

@@ -47,6 +47,15 @@ mkdir -p "$out" || exit 2
 out=$(cd "$out" && pwd)
 rm -f "$out"/*.part "$out"/*.log "$out/device.json"
 begin=$SECONDS
+# The library of large products lies with CUDA or, where only Python's packages brought it, with those.
+want=$(ldd "$bin/kvaudit" 2>/dev/null | sed -n 's/^[[:space:]]*\(libcublasLt[^ ]*\) => not found.*/\1/p')
+if [ -n "$want" ]; then
+  for d in /usr/local/cuda*/lib64 /usr/local/cuda*/targets/*/lib /opt/cuda/lib64 /usr/lib/*-linux-gnu \
+    $(python3 -c 'import sys; print(*(p + "/nvidia/*/lib" for p in sys.path if p))' 2>/dev/null) \
+    /opt/*/.venv/lib/python3*/site-packages/nvidia/*/lib; do
+    if [ -e "$d/$want" ]; then export LD_LIBRARY_PATH=$d${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; break; fi
+  done
+fi
 export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0} KVAUDIT_OFFLINE=1
 
 # A text as a JSON string: control characters become blanks.
