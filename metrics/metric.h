@@ -93,6 +93,9 @@ struct kva_stratum {
     const int *cluster;
     size_t n;
 };
+/* Independent units of all strata: contexts, or samples where there are no clusters. 0: out
+ * of memory. */
+size_t kva_stat_units(const struct kva_stratum *s, size_t n_strata);
 /* Interval of the unweighted mean of task means of arm a, values in [0,1], clusters
  * respected: Wilson's form at the effective size and the t quantile that the observed
  * spread gives (stats_basic.c); Wilson over all units when no task has any spread. b is
@@ -149,8 +152,9 @@ enum kva_verdict { KVA_WIN, KVA_TIE, KVA_LOSS, KVA_INVALID };
 /* valid = false gives INVALID. p_adj is read in STAT mode only. */
 enum kva_verdict kva_stat_verdict(enum kva_tie_mode mode, double delta, double p_adj,
                                   double epsilon, double alpha, bool valid);
-/* Smallest paired effect that n samples show at power 0.8, alpha 0.05; NaN when
- * undefined. */
+/* Smallest paired effect that n units (kva_stat_units) show at power 0.8, alpha 0.05; NaN
+ * when undefined. Questions of one context count as one: at worst they are all right or
+ * wrong together, and a promise must hold then too. */
 double kva_stat_mde(double n, double discordant);
 double kva_stat_required_n(double effect, double discordant);
 /* front[i] = 1 when point i is on the Pareto front (small x, large y). */

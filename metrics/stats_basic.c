@@ -257,3 +257,23 @@ void kva_stat_group(const struct kva_stratum *s, struct kva_stat_units *u)
             u->first[u->n++] = i;
     u->first[u->n] = s->n;
 }
+
+size_t kva_stat_units(const struct kva_stratum *s, size_t n_strata)
+{
+    size_t all = 0;
+
+    for (size_t t = 0; t < n_strata; t++) {
+        struct kva_stat_units u;
+
+        if (!s[t].cluster) {
+            all += s[t].n;
+            continue;
+        }
+        if (!kva_stat_units_init(&u, s[t].n))
+            return 0;
+        kva_stat_group(&s[t], &u);
+        all += u.n;
+        kva_stat_units_release(&u);
+    }
+    return all;
+}

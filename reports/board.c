@@ -410,6 +410,36 @@ out:
 
 /* ---- floors ---- */
 
+/* The lower bound of a task's dense score; questions of one context are no independent
+ * evidence. NaN without samples. */
+static bool dense_bound(const struct draft *x, int task, int cell, double mean, int n,
+                        double *lo)
+{
+    const struct kva_cells *c = x->c;
+    struct kva_stratum s = {.name = ""};
+    double *v;
+    int *cluster;
+
+    *lo = n ? kva_stat_wilson(mean * n, n).lo : (double)NAN;
+    if (n == 0 || !c->task_clustered[task])
+        return true;
+    v = kva_calloc((size_t)n, sizeof *v);
+    cluster = kva_calloc((size_t)n, sizeof *cluster);
+    for (int i = c->first[cell]; v && cluster && i < c->first[cell + 1]; i++)
+        if (c->obs[i].n_ok) {
+            v[s.n] = c->obs[i].score;
+            cluster[s.n++] = c->cluster[c->obs[i].sample];
+        }
+    if (v && cluster) {
+        s.a = v;
+        s.cluster = cluster;
+        *lo = kva_stat_suite(&s, 1).lo;
+    }
+    free(v);
+    free(cluster);
+    return v && cluster;
+}
+
 static double cell_mean(const struct kva_cells *c, int cell, int *n)
 {
     double sum = 0;
@@ -447,7 +477,8 @@ static void floors(const struct draft *x, struct kva_board *b)
         if (!isnan(guess) && guess > b->floor[t])
             b->floor[t] = guess;
         b->no_dense[t] = n == 0;
-        b->dense_lo[t] = n ? kva_stat_wilson(mean * n, n).lo : (double)NAN;
+        if (!dense_bound(x, b->task[t], dense, mean, n, &b->dense_lo[t]))
+            x->r->nomem = true;
         b->below[t] = n > 0 && b->dense_lo[t] <= b->floor[t];
         b->weak[t] = n > 0 && !b->below[t] && mean < WEAK &&
                      says_right_or_wrong(&x->d->tasks[b->task[t]]);

@@ -105,7 +105,8 @@ static enum kva_status judge(struct kva_report *r, const struct kva_data *d,
     }
     share = (double)p.n_discordant / p.n;
     if (rules->measure == KVA_MEASURE_SCORE)
-        x->mde = kva_stat_mde(p.n, share > 0 ? share : PLAN_DISCORDANT);
+        x->mde = kva_stat_mde((double)kva_stat_units(p.s, (size_t)p.n_strata),
+                              share > 0 ? share : PLAN_DISCORDANT);
 out:
     kva_pairs_release(&p);
     return rc;
@@ -257,31 +258,24 @@ static enum kva_status mean_of_strata(const struct kva_data *d, const struct kva
     }
     seed = kva_stat_boot_seed(da, db, rules->seed);
     for (int k = 0; k < n; k++) {
-        struct kva_map seen;
-        int units = 0;
+        int units;
 
-        kva_map_init(&seen);
-        for (int i = 0; i < g[k].n; i++) {
-            bool fresh = false;
-
-            rc = kva_map_put(&seen, &g[k].cluster[i], sizeof g[k].cluster[i], 1, &fresh,
-                             err);
-            if (rc != KVA_OK) {
-                kva_map_release(&seen);
-                free(s);
-                return rc;
-            }
-            units += fresh;
-            differ += g[k].a[i] != g[k].b[i];
-        }
-        kva_map_release(&seen);
-        t->units += units;
-        all += g[k].n;
         s[k] = (struct kva_stratum){.name = label[k],
                                     .a = g[k].a,
                                     .b = g[k].b,
                                     .n = (size_t)g[k].n,
-                                    .cluster = units < g[k].n ? g[k].cluster : NULL};
+                                    .cluster = g[k].cluster};
+        units = (int)kva_stat_units(&s[k], 1);
+        if (units == 0 && g[k].n > 0) {
+            free(s);
+            return KVA_FAIL(err, KVA_ENOMEM, "compare: out of memory");
+        }
+        if (units == g[k].n)
+            s[k].cluster = NULL;
+        for (int i = 0; i < g[k].n; i++)
+            differ += g[k].a[i] != g[k].b[i];
+        t->units += units;
+        all += g[k].n;
     }
     t->strata = n;
     rc = kva_stat_bootstrap(s, (size_t)n, seed, rules->replicates, false, &t->boot, err);

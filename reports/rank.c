@@ -62,7 +62,8 @@ static void score_against_dense(struct work *w, struct kva_board *b, struct kva_
             arm->boot.ratio_ci.lo = 0; /* a ratio of scores is not negative */
         arm->p = kva_pair_p(&p, seed, w->r->opts.replicates);
         share = p.n ? (double)p.n_discordant / p.n : 0;
-        arm->mde = kva_stat_mde(p.n, share > 0 ? share : PLAN_DISCORDANT);
+        arm->mde = kva_stat_mde((double)kva_stat_units(p.s, (size_t)p.n_strata),
+                                share > 0 ? share : PLAN_DISCORDANT);
     }
     kva_pairs_release(&p);
 }

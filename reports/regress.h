@@ -81,6 +81,7 @@ struct kva_regress_row {
     bool same;          /* of a score: no sample differs */
     bool exact_cpu;     /* both sides ran on the CPU backend */
     int n;              /* samples, repetitions of the smaller arm */
+    int units;          /* of a score: contexts that the samples ask about */
     double base, now;   /* score 0..1; ms (decode: ms a token), now scaled to the base's
                          * yardsticks; mean bytes */
     double delta;       /* now - base; time: ratio of medians r */

@@ -41,31 +41,31 @@ static void name_row(const struct kva_regress_row *row, struct kva_buf *out)
 
 /* ---- text ---- */
 
-/* What a cell of the fewest samples can show, in a sentence. */
+/* What a cell of the fewest contexts can show, in a sentence. */
 static void sight(const struct kva_regress *r, struct kva_buf *out)
 {
     int n = 0;
+    const char *what = "samples";
     double mde;
 
-    for (int i = 0; i < r->n_row; i++)
-        if (strcmp(r->row[i].what, "task") == 0 && !isnan(r->row[i].p) &&
-            (n == 0 || r->row[i].n < n))
-            n = r->row[i].n;
+    for (int i = 0; i < r->n_row; i++) {
+        const struct kva_regress_row *x = &r->row[i];
+
+        if (strcmp(x->what, "task") == 0 && !isnan(x->p) && (n == 0 || x->units < n)) {
+            n = x->units;
+            what = x->units < x->n ? "contexts" : "samples";
+        }
+    }
     if (n == 0 || r->n_comparisons == 0)
         return;
     mde = kva_regress_mde(n, 0.1, r->opts.alpha, r->n_comparisons);
+    kva_buf_printf(out, "With %d %s of which 10 %% differ ", n, what);
     if (isnan(mde))
-        kva_buf_printf(
-            out,
-            "With %d samples of which 10 %% differ no drop of a single task is "
-            "found with probability 0.8 among %d comparisons.\n",
-            n, r->n_comparisons);
+        kva_buf_puts(out, "no drop of a single task is");
     else
-        kva_buf_printf(
-            out,
-            "With %d samples of which 10 %% differ a drop of %.1f points of a "
-            "single task is found with probability 0.8 among %d comparisons.\n",
-            n, 100 * mde, r->n_comparisons);
+        kva_buf_printf(out, "a drop of %.1f points of a single task is", 100 * mde);
+    kva_buf_printf(out, " found with probability 0.8 among %d comparisons.\n",
+                   r->n_comparisons);
 }
 
 void kva_regress_text(const struct kva_regress *r, bool all, struct kva_buf *out)

@@ -282,6 +282,7 @@ static enum kva_status test_row(struct kva_regress_work *w, struct kva_regress_r
         same &= x[i]->same;
         reps = x[i]->n_rep < reps ? x[i]->n_rep : reps;
     }
+    row->units = (int)kva_stat_units(s, (size_t)n);
     alone = n == 1 && !s[0].cluster ? kva_stat_single(s[0].a, s[0].n, x[0]->binary)
                                     : kva_stat_suite(s, (size_t)n);
     if (alone.ok) {

@@ -222,7 +222,11 @@ static enum kva_status compare_of(const struct kva_plan *p, struct kva_db *db,
         KVA_TRY(kva_db_discordant(db, p->models[c->model].digest,
                                   p->tasks[c->task].digest, &f->pairs, &differ, err));
     f->discordant = f->pairs > 0 ? (double)differ / (double)f->pairs : DISCORDANT;
-    f->mde = kva_stat_mde(c->n, f->discordant);
+    f->contexts = 0;
+    for (int i = 0; i < c->n; i++)
+        if (p->tasks[c->task].context[i] >= f->contexts)
+            f->contexts = p->tasks[c->task].context[i] + 1;
+    f->mde = kva_stat_mde(f->contexts, f->discordant);
     return KVA_OK;
 }
 

@@ -20,6 +20,7 @@ struct kva_forecast_cell {
     double discordant; /* share of samples whose score differs from the full cache's; in
                         * earlier runs of the task on this model, 0.10 without any */
     int64_t pairs;     /* samples that share stands on, 0: assumed */
+    int contexts;      /* that its samples ask about: the units of a comparison */
     double mde;        /* against the full cache; NaN: nothing can be shown */
 };
 struct kva_forecast {

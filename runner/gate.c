@@ -13,21 +13,34 @@ double kva_gate_floor(const struct kva_gate_task *t)
     return blind > t->guess_floor ? blind : t->guess_floor;
 }
 
+static struct kva_stratum stratum(const struct kva_gate_task *t)
+{
+    return (struct kva_stratum){
+        .name = "", .a = t->dense, .n = t->n_dense, .cluster = t->context};
+}
+
 bool kva_gate_below(const struct kva_gate_task *t)
 {
+    struct kva_stratum s = stratum(t);
     struct kva_interval ci;
 
     if (t->n_dense == 0)
         return false;
-    ci = kva_stat_single(t->dense, t->n_dense, t->binary);
+    if (kva_stat_units(&s, 1) < t->n_dense)
+        ci = kva_stat_suite(&s, 1);
+    else
+        ci = kva_stat_single(t->dense, t->n_dense, t->binary);
     return ci.ok && ci.lo <= kva_gate_floor(t);
 }
 
 bool kva_gate_shut(const struct kva_gate_task *t, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        if (t[i].n_dense < KVA_GATE_SAMPLES || !kva_gate_below(&t[i]))
+    for (size_t i = 0; i < n; i++) {
+        struct kva_stratum s = stratum(&t[i]);
+
+        if (kva_stat_units(&s, 1) < KVA_GATE_SAMPLES || !kva_gate_below(&t[i]))
             return false;
+    }
     return n > 0;
 }
 

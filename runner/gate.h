@@ -7,12 +7,15 @@
 
 #include "kva.h"
 
-#define KVA_GATE_SAMPLES 10 /* dense samples of a task before it is judged in a sweep */
+#define KVA_GATE_SAMPLES 10 /* dense contexts of a task before it is judged in a sweep   \
+                             */
 
 /* Scores of one task on one model. */
 struct kva_gate_task {
     const double *dense, *blind; /* full cache; question without context */
     size_t n_dense, n_blind;
+    const int *context; /* [n_dense] what was read: questions of one context are one piece
+                         * of evidence; NULL: each has its own */
     bool binary;
     double guess_floor;
 };
@@ -22,7 +25,7 @@ double kva_gate_floor(const struct kva_gate_task *t);
 /* The lower 95 % bound of the dense score is not above that floor. False without dense
  * samples. */
 bool kva_gate_below(const struct kva_gate_task *t);
-/* Every task has KVA_GATE_SAMPLES dense samples and is below its floor: whatever the
+/* Every task has KVA_GATE_SAMPLES dense contexts and is below its floor: whatever the
  * methods do, this model shows nothing. False without tasks. */
 bool kva_gate_shut(const struct kva_gate_task *t, size_t n);
 

@@ -312,6 +312,7 @@ out:
 struct contexts {
     int *order; /* sample indexes, grouped */
     int *first; /* [n + 1] where each group starts in `order` */
+    int *group; /* [sample index] */
     double *n_ctx;
     int n;
 };
@@ -332,12 +333,13 @@ static enum kva_status group_contexts(struct kva_plan *p, const struct kva_plan_
     struct kva_tok_api api;
     struct kva_arena items;
     struct kva_map seen;
-    int *group = kva_arena_alloc(&p->arena, (size_t)n + 1, sizeof group[0]);
+    int *group;
     enum kva_status rc = KVA_OK;
 
     memset(out, 0, sizeof *out);
     kva_arena_init(&items);
     kva_map_init(&seen);
+    out->group = group = kva_arena_alloc(&p->arena, (size_t)n + 1, sizeof group[0]);
     out->order = kva_arena_alloc(&p->arena, (size_t)n + 1, sizeof out->order[0]);
     out->first = kva_arena_alloc(&p->arena, (size_t)n + 2, sizeof out->first[0]);
     out->n_ctx = kva_arena_alloc(&p->arena, (size_t)n + 1, sizeof out->n_ctx[0]);
@@ -634,6 +636,7 @@ static enum kva_status make_units(struct kva_plan *p, const struct known *db,
         for (int k = 0; k < s[t].n; k++)
             s[t].n_max = s[t].f[k].n_max > s[t].n_max ? s[t].f[k].n_max : s[t].n_max;
         KVA_TRY(group_contexts(p, &p->tasks[t], s[t].n_max, &s[t].cx, err));
+        p->tasks[t].context = s[t].cx.group;
         p->n_contexts += s[t].cx.n;
         for (int g = 0; g < s[t].cx.n; g++)
             if (s[t].cx.n_ctx[g] > p->tasks[t].n_ctx)

@@ -171,6 +171,7 @@ struct kva_plan_task {
     uint8_t digest[32];
     char *gen_json; /* with tokenizer, chat family and profile */
     double n_ctx;   /* tokens of its longest context; 2048 where it does not say */
+    int *context;   /* [sample index] number of its context, ascending by first sample */
     bool *mine;     /* [sample index] belongs to this shard; NULL: all do */
     int64_t task_id;
 };

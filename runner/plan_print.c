@@ -288,12 +288,15 @@ static void print_mde(const struct kva_plan *p, const struct kva_forecast *f,
 
         for (int k = 0; k < i && !told; k++)
             told = !p->cells[k].method.dense && !p->cells[k].method.blind &&
-                   p->cells[k].n == c->n && f->cell[k].pairs == x->pairs &&
+                   p->cells[k].n == c->n && f->cell[k].contexts == x->contexts &&
+                   f->cell[k].pairs == x->pairs &&
                    f->cell[k].discordant == x->discordant &&
                    (x->pairs == 0 || p->cells[k].task == c->task);
         if (told)
             continue;
         kva_buf_printf(out, "with n = %d ", c->n);
+        if (x->contexts < c->n)
+            kva_buf_printf(out, "on %d contexts ", x->contexts);
         if (isnan(x->mde))
             kva_buf_puts(out, "no difference can be shown at ");
         else
@@ -358,7 +361,7 @@ static json_t *cell_json(const struct kva_plan *p, const struct kva_cell *c,
     kva_hex(c->digest, 32, digest);
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, "
-        "s:f, s:b, s:f, s:I, s:o}",
+        "s:f, s:b, s:f, s:I, s:i, s:o}",
         "digest", digest, "slug", c->slug, "model", p->models[c->model].suite->id, "task",
         p->tasks[c->task].suite->id, "method", c->method.spec, "budget", budget,
         "schedule", schedule, "enforce", kva_enforce_name(c->enforce), "visibility",
@@ -366,7 +369,8 @@ static json_t *cell_json(const struct kva_plan *p, const struct kva_cell *c,
         c->kv == KVA_F32 ? "f32" : "f16", "n", c->n, "reps", c->reps, "todo", todo,
         "perf_todo", perf, "peak_bytes", x->peak_bytes, "fits",
         x->peak_bytes <= f->machine_bytes, "discordant", x->discordant, "pairs",
-        (json_int_t)x->pairs, "mde", isnan(x->mde) ? json_null() : json_real(x->mde));
+        (json_int_t)x->pairs, "contexts", x->contexts, "mde",
+        isnan(x->mde) ? json_null() : json_real(x->mde));
 }
 
 static enum kva_status print_json(const struct kva_plan *p, const int *todo,

@@ -15,6 +15,7 @@
 
 struct scores {
     double *v;
+    int *context; /* each one's */
     size_t n, cap;
 };
 struct kva_watch {
@@ -22,19 +23,29 @@ struct kva_watch {
     struct scores *dense, *blind; /* [plan->n_tasks] */
 };
 
-static enum kva_status push(struct scores *s, double value, struct kva_error *err)
+static enum kva_status push(struct scores *s, double value, int context,
+                            struct kva_error *err)
 {
     if (s->n == s->cap) {
         size_t cap = s->cap > 0 ? 2 * s->cap : 64;
         double *v = kva_realloc(s->v, cap, sizeof *v);
+        int *c = kva_realloc(s->context, cap, sizeof *c);
 
-        if (v == NULL)
+        s->v = v != NULL ? v : s->v;
+        s->context = c != NULL ? c : s->context;
+        if (v == NULL || c == NULL)
             return KVA_FAIL(err, KVA_ENOMEM, "%zu scores", cap);
-        s->v = v;
         s->cap = cap;
     }
+    s->context[s->n] = context;
     s->v[s->n++] = value;
     return KVA_OK;
+}
+
+static void release(struct scores *s)
+{
+    free(s->v);
+    free(s->context);
 }
 
 /* ---- outcomes of a cell in the database
@@ -145,7 +156,7 @@ enum kva_status kva_watch_new(const struct kva_plan *plan, struct kva_db *db,
         KVA_GO(read_cell(db, q, c, &l, err));
         for (size_t k = 0; k < l.n; k++)
             KVA_GO(push(c->method.blind ? &w->blind[c->task] : &w->dense[c->task],
-                        l.v[k].score, err));
+                        l.v[k].score, plan->tasks[c->task].context[l.v[k].a.idx], err));
     }
 out:
     sqlite3_finalize(q);
@@ -159,9 +170,9 @@ void kva_watch_free(struct kva_watch *w)
         return;
     for (int t = 0; t < w->plan->n_tasks; t++) {
         if (w->dense != NULL)
-            free(w->dense[t].v);
+            release(&w->dense[t]);
         if (w->blind != NULL)
-            free(w->blind[t].v);
+            release(&w->blind[t]);
     }
     free(w->dense);
     free(w->blind);
@@ -176,7 +187,7 @@ enum kva_status kva_watch_add(struct kva_watch *w, const struct kva_result *r,
     if (r->perf || r->n_scores == 0 || !is_base(c))
         return KVA_OK;
     return push(c->method.blind ? &w->blind[c->task] : &w->dense[c->task],
-                r->scores[0].value, err);
+                r->scores[0].value, w->plan->tasks[c->task].context[r->idx], err);
 }
 
 static struct kva_gate_task gate_task(const struct kva_watch *w, int task)
@@ -187,6 +198,7 @@ static struct kva_gate_task gate_task(const struct kva_watch *w, int task)
                                   .n_dense = w->dense[task].n,
                                   .blind = w->blind[task].v,
                                   .n_blind = w->blind[task].n,
+                                  .context = w->dense[task].context,
                                   .binary = info->binary,
                                   .guess_floor = info->guess_floor};
 }
@@ -426,13 +438,19 @@ static enum kva_status tell_task(const struct kva_plan *plan, const struct answe
 
         for (size_t k = 0; c->task == task && k < of[i].n; k++) {
             if (is_base(c))
-                KVA_GO(push(c->method.blind ? &blind : &dense, of[i].v[k].score, err));
+                KVA_GO(push(c->method.blind ? &blind : &dense, of[i].v[k].score,
+                            t->context[of[i].v[k].a.idx], err));
             all += !c->method.blind;
             by_length += !c->method.blind && of[i].v[k].by_length;
         }
     }
-    g = (struct kva_gate_task){dense.v, blind.v,      dense.n,
-                               blind.n, info->binary, info->guess_floor};
+    g = (struct kva_gate_task){.dense = dense.v,
+                               .blind = blind.v,
+                               .n_dense = dense.n,
+                               .n_blind = blind.n,
+                               .context = dense.context,
+                               .binary = info->binary,
+                               .guess_floor = info->guess_floor};
     if (kva_gate_below(&g))
         kva_buf_printf(out,
                        "%s on %s is below its floor: %.1f %% with the full cache (%zu "
@@ -446,8 +464,8 @@ static enum kva_status tell_task(const struct kva_plan *plan, const struct answe
                        t->suite->id, plan->models[t->model].suite->id,
                        100.0 * (double)by_length / (double)all);
 out:
-    free(dense.v);
-    free(blind.v);
+    release(&dense);
+    release(&blind);
     return rc;
 }
 

@@ -130,6 +130,28 @@ static void verdicts_at_their_limits(void **state)
     assert_int_equal(kva_stat_verdict(KVA_TIE_EXACT, 0.5, 0, 0, 0, false), KVA_INVALID);
 }
 
+/* 200 questions, four on each of 50 contexts: 50 units. At 20 % discordant the table has
+ * 8.7 points for 200 of one context each; these show sqrt(7.8489 * 0.2 / 57.8489). */
+static void questions_of_one_context_are_one_unit(void **state)
+{
+    double a[200], b[200];
+    int context[200];
+    struct kva_stratum s[2] = {{"t", a, b, NULL, 200}, {"u", a, b, NULL, 40}};
+
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        a[i] = b[i] = 1;
+        context[i] = i * 7 % 200 / 4;
+    }
+    assert_int_equal(kva_stat_units(s, 1), 200);
+    NEAR(kva_stat_mde((double)kva_stat_units(s, 1), 0.2), 0.0869, 5e-5);
+    s[0].cluster = context;
+    assert_int_equal(kva_stat_units(s, 1), 50);
+    NEAR(kva_stat_mde((double)kva_stat_units(s, 1), 0.2), 0.164730, 1e-6);
+    assert_int_equal(kva_stat_units(s, 2), 90);
+    assert_int_equal(kva_stat_units(s, 0), 0);
+}
+
 static void the_table_of_detectable_effects(void **state)
 {
     static const struct {
@@ -206,6 +228,7 @@ int main(void)
         cmocka_unit_test(tallies_sum_to_n_and_mirror),
         cmocka_unit_test(verdicts_at_their_limits),
         cmocka_unit_test(the_table_of_detectable_effects),
+        cmocka_unit_test(questions_of_one_context_are_one_unit),
         cmocka_unit_test(the_front_of_six_points),
         cmocka_unit_test(mean_retention_and_the_budget_at_95_percent),
     };

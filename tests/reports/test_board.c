@@ -139,6 +139,60 @@ static void a_task_below_its_floor_is_in_no_mean(void **state)
     free(w);
 }
 
+/* 16 of 20 right is above a floor of 1/2 (Wilson from 0.584); four contexts of five with
+ * four questions each are not (Wilson of 4 in 5 from 0.376). */
+static void questions_of_one_context_are_no_independent_evidence(void **state)
+{
+    static const char *const names[] = {"c0", "c1", "c2", "c3", "c4"};
+    struct world *w = world_new(1, 20);
+    struct kva_report *r;
+    const struct kva_board *b;
+
+    (void)state;
+    add_cell(w, 0, "a", 0.5, "physical", "01110111011101110000");
+    add_cell(w, 0, "dense", 1, "dense", "11111111111111110000");
+    w->task[0].guess_floor = 0.5;
+    r = built(w, NULL);
+    b = mean_board(r, "physical");
+    NEAR(b->dense_lo[0], 0.584, 5e-4);
+    assert_false(b->below[0]);
+    /* 4 of 20 differ: sqrt(7.8489 * 0.2 / 27.8489) = 0.237 is more than may differ */
+    assert_true(isnan(arm(b, "a", 0.5)->mde));
+    kva_report_free(r);
+    for (int i = 0; i < 20; i++)
+        w->sample[i].cluster = S(names[i / 4]);
+    r = built(w, NULL);
+    b = mean_board(r, "physical");
+    assert_true(b->dense_lo[0] < 0.5);
+    assert_true(b->below[0]);
+    kva_report_free(r);
+    free(w);
+}
+
+/* 40 questions on 20 contexts, 16 of them differ: sqrt(7.8489 * 0.4 / 27.8489) with the
+ * contexts known, sqrt(7.8489 * 0.4 / 47.8489) without. */
+static void the_smallest_effect_counts_contexts(void **state)
+{
+    static char names[20][4];
+    struct world *w = world_new(1, 40);
+    struct kva_report *r;
+
+    (void)state;
+    add_cell(w, 0, "a", 0.5, "physical", "0000000000000000111111111111111111111111");
+    add_cell(w, 0, "dense", 1, "dense", "1111111111111111111111111111111111111111");
+    r = built(w, NULL);
+    NEAR(arm(mean_board(r, "physical"), "a", 0.5)->mde, 0.256152, 1e-5);
+    kva_report_free(r);
+    for (int i = 0; i < 40; i++) {
+        snprintf(names[i / 2], sizeof names[0], "c%d", i / 2);
+        w->sample[i].cluster = names[i / 2];
+    }
+    r = built(w, NULL);
+    NEAR(arm(mean_board(r, "physical"), "a", 0.5)->mde, 0.335762, 1e-5);
+    kva_report_free(r);
+    free(w);
+}
+
 static void a_blind_run_raises_the_floor(void **state)
 {
     struct world *w = world_new(1, 20);
@@ -567,6 +621,8 @@ int main(void)
         cmocka_unit_test(retention_delta_and_nats_are_scaled_by_dense_and_blind),
         cmocka_unit_test(answer_nats_separate_rows_that_the_score_ties),
         cmocka_unit_test(a_task_below_its_floor_is_in_no_mean),
+        cmocka_unit_test(questions_of_one_context_are_no_independent_evidence),
+        cmocka_unit_test(the_smallest_effect_counts_contexts),
         cmocka_unit_test(a_blind_run_raises_the_floor),
         cmocka_unit_test(masked_rows_have_a_table_of_their_own_and_no_rank),
         cmocka_unit_test(audit_bits_give_the_verdicts_of_5_2),

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void near(double got, double want)
 {
@@ -120,6 +121,46 @@ static void memory_and_differences_of_a_plan(void **state)
     kva_suite_release(&s);
 }
 
+/* Two questions on each of three contexts: a comparison has three units. */
+static void questions_of_one_context_are_one_unit_of_a_plan(void **state)
+{
+    char path[] = "/tmp/kva-forecast-XXXXXX.jsonl", text[400];
+    int fd = mkstemps(path, 6);
+    struct kva_suite s;
+    struct kva_plan p;
+    struct kva_forecast f;
+    struct kva_buf report;
+
+    (void)state;
+    assert_true(fd >= 0);
+    for (int i = 0; i < 6; i++)
+        dprintf(fd,
+                "{\"context\": \"The number of box %d is %d. \", \"question\": \"Which "
+                "number, %d?\", \"answers\": [\"%d\"]}\n",
+                i / 2, 70 + i / 2, i, 70 + i / 2);
+    close(fd);
+    snprintf(
+        text, sizeof text,
+        "{\"schema\":1,\"models\":[\"builtin:tiny-llama\"],\"methods\":[\"keydiff\"],"
+        "\"tasks\":[\"jsonl:%s\"],\"budgets\":[\"keep=0.5\"],\"defaults\":{\"n\":6}}",
+        path);
+    kva_buf_init(&report, 0);
+    assert_int_equal(kva_suite_parse(text, "s", ".", NULL, &s, &report, NULL), KVA_OK);
+    kva_buf_release(&report);
+    assert_int_equal(kva_plan_new(&s, NULL, 1, &p, NULL), KVA_OK);
+    assert_int_equal(kva_forecast(&p, NULL, 1, &f, NULL), KVA_OK);
+    for (int i = 0; i < p.n_cells; i++) {
+        assert_int_equal(p.cells[i].n, 6);
+        assert_int_equal(f.cell[i].contexts, 3);
+        /* no difference is larger than the share that differs */
+        assert_true(isnan(f.cell[i].mde));
+    }
+    kva_forecast_release(&f);
+    kva_plan_release(&p);
+    kva_suite_release(&s);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +168,7 @@ int main(void)
         cmocka_unit_test(terms_that_cannot_be_told_apart_are_left_out),
         cmocka_unit_test(no_coefficient_is_negative),
         cmocka_unit_test(memory_and_differences_of_a_plan),
+        cmocka_unit_test(questions_of_one_context_are_one_unit_of_a_plan),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

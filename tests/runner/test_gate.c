@@ -50,6 +50,36 @@ static void a_task_is_below_when_its_lower_bound_is_not_above_the_floor(void **s
     assert_false(kva_gate_below(&t)); /* not measured */
 }
 
+/* 40 of 56 right is above a floor of 1/2 (Wilson 58 to 82). Where these are seven
+ * contexts of eight questions, two of them wholly wrong, it is not: seven units say less
+ * than 36 to 92. */
+static void questions_of_one_context_are_no_independent_evidence(void **state)
+{
+    double v[MOST];
+    int context[MOST];
+    struct kva_gate_task t = task(v, 56, 0.5);
+
+    (void)state;
+    for (int i = 0; i < 56; i++) {
+        context[i] = i / 8;
+        v[i] = i >= 16;
+    }
+    assert_false(kva_gate_below(&t));
+    t.context = context;
+    assert_true(kva_gate_below(&t));
+    assert_false(kva_gate_shut(&t, 1)); /* seven contexts: too few to judge */
+    for (int i = 0; i < 56; i++) {
+        context[i] = i / 4; /* fourteen, and none is right */
+        v[i] = 0;
+    }
+    assert_true(kva_gate_shut(&t, 1));
+    for (int i = 0; i < 56; i++) {
+        context[i] = i; /* each its own: as without */
+        v[i] = i >= 16;
+    }
+    assert_false(kva_gate_below(&t));
+}
+
 static void a_blind_run_can_raise_the_floor(void **state)
 {
     double v[MOST], blind[MOST];
@@ -144,6 +174,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_task_is_below_when_its_lower_bound_is_not_above_the_floor),
+        cmocka_unit_test(questions_of_one_context_are_no_independent_evidence),
         cmocka_unit_test(a_blind_run_can_raise_the_floor),
         cmocka_unit_test(scores_between_0_and_1_have_their_own_interval),
         cmocka_unit_test(the_gate_shuts_when_every_task_was_judged_and_is_below),
