@@ -43,9 +43,14 @@ static enum kva_status drop_views(struct kva_db *db, struct kva_error *err)
 
         if (rc == SQLITE_OK)
             rc = sqlite3_step(st);
-        if (rc == SQLITE_ROW)
-            (void)snprintf(sql, sizeof sql, "%s",
-                           (const char *)sqlite3_column_text(st, 0));
+        if (rc == SQLITE_ROW) {
+            const char *text = (const char *)sqlite3_column_text(st, 0);
+
+            if (text)
+                (void)snprintf(sql, sizeof sql, "%s", text);
+            else
+                rc = SQLITE_NOMEM; /* a name is never NULL */
+        }
         sqlite3_finalize(st);
         if (rc == SQLITE_DONE)
             return KVA_OK;

@@ -46,37 +46,48 @@ struct rescore {
     json_t *list;
 };
 
-static enum kva_status sql_fail(struct rescore *r, struct kva_error *err)
-{
-    return KVA_FAIL(err, KVA_EDB, "%s: reading answers: %s", kva_db_path(r->db),
-                    sqlite3_errmsg(kva_db_handle(r->db)));
-}
-
 static enum kva_status no_memory(struct kva_error *err)
 {
     return KVA_FAIL(err, KVA_ENOMEM, "rescoring: out of memory");
 }
 
+/* A text that SQLite could not make room for reads as NULL. */
+static bool sql_starves(struct rescore *r)
+{
+    return sqlite3_errcode(kva_db_handle(r->db)) == SQLITE_NOMEM;
+}
+
+static enum kva_status sql_fail(struct rescore *r, struct kva_error *err)
+{
+    if (sql_starves(r))
+        return no_memory(err);
+    return KVA_FAIL(err, KVA_EDB, "%s: reading answers: %s", kva_db_path(r->db),
+                    sqlite3_errmsg(kva_db_handle(r->db)));
+}
+
 /* ---- what scoring needs beside the text ---- */
 
 /* Files of before this was stored: LongBench alone post-processes, by set and profile. */
-static enum kva_post post_of_task(const struct task *t)
+static enum kva_status post_of_task(const struct task *t, enum kva_post *out,
+                                    struct kva_error *err)
 {
     json_t *gen = json_loads(t->gen_json, 0, NULL);
     const char *name = json_string_value(json_object_get(gen, "family")),
                *profile = json_string_value(json_object_get(gen, "profile"));
     const struct kva_longbench_set *set = NULL;
-    enum kva_post post = KVA_POST_NONE;
     bool e = false, kvpress = profile && strcmp(profile, "kvpress") == 0;
 
+    if (!gen)
+        return no_memory(err); /* it was checked as JSON when it was stored */
+    *out = KVA_POST_NONE;
     if (strncmp(t->suite, "longbench", 9) == 0)
         set = kva_longbench_find(name ? name : t->name, &e);
     if (set && kvpress && !e)
-        post = set->first_line ? KVA_POST_STRIP_FIRST_LINE : KVA_POST_STRIP;
+        *out = set->first_line ? KVA_POST_STRIP_FIRST_LINE : KVA_POST_STRIP;
     else if (set && set->first_line)
-        post = KVA_POST_FIRST_LINE;
+        *out = KVA_POST_FIRST_LINE;
     json_decref(gen);
-    return post;
+    return KVA_OK;
 }
 
 static enum kva_status texts(struct rescore *r, const json_t *list,
@@ -119,7 +130,9 @@ static enum kva_status sample_of(struct rescore *r, const char *refs_json,
         p++;
     if (post && !kva_post_names[p])
         rc = KVA_FAIL(err, KVA_EUNSUPPORTED, "post-processing '%s' is not known", post);
-    in->post = post ? (enum kva_post)p : post_of_task(&r->task);
+    in->post = (enum kva_post)p;
+    if (!post)
+        rc = post_of_task(&r->task, &in->post, err);
 out:
     json_decref(refs);
     json_decref(meta);
@@ -193,8 +206,10 @@ static enum kva_status score_metric(struct rescore *r, struct again *a,
             const char *text = (const char *)sqlite3_column_text(st, 1);
 
             if (!text) {
-                rc = KVA_FAIL(err, KVA_EMISSING, "outcome %lld has no text",
-                              (long long)sqlite3_column_int64(st, 0));
+                rc = sql_starves(r)
+                         ? no_memory(err)
+                         : KVA_FAIL(err, KVA_EMISSING, "outcome %lld has no text",
+                                    (long long)sqlite3_column_int64(st, 0));
                 break;
             }
             rc = sample_of(r, (const char *)sqlite3_column_text(st, 2),
@@ -274,6 +289,11 @@ static enum kva_status metrics_of(struct rescore *r, struct kva_error *err)
         while ((sq = sqlite3_step(st)) == SQLITE_ROW && r->n_again < MOST_METRICS) {
             const char *name = (const char *)sqlite3_column_text(st, 0);
             const struct kva_metric *m = name ? kva_metric_find(name) : NULL;
+
+            if (!name) {
+                sq = SQLITE_NOMEM;
+                break;
+            }
 
             if (m && (!r->opts->metric || strcmp(m->name, r->opts->metric) == 0))
                 r->again[r->n_again++] =
