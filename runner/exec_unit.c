@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* exec_unit.c - prompts, gold answers, sample identity, spans and bytes of one unit. */
 #include "runner/exec_internal.h"
+#include "runner/misfit.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -164,22 +165,7 @@ int kva_seen_question(const struct kva_unit_run *u, const struct kva_question *q
 enum kva_status kva_unit_max_new(const struct kva_unit_run *u, int q, int n_prompt,
                                  int *max_new, struct kva_error *err)
 {
-    const struct kva_item *it = &u->items[q];
-    int room = it->max_total - n_prompt;
-
-    *max_new = it->max_new_tokens;
-    if (it->max_total > 0 && room < 1)
-        return KVA_FAIL(err, KVA_ETRUNCATED,
-                        "prompt of %d tokens leaves no answer within the task's %d",
-                        n_prompt, it->max_total);
-    if (it->max_total > 0 && *max_new > room)
-        *max_new = room;
-    if (n_prompt + *max_new <= u->info->ctx_train)
-        return KVA_OK;
-    return KVA_FAIL(
-        err, KVA_ETRUNCATED,
-        "prompt of %d tokens and %d to generate exceed the model's context of %d",
-        n_prompt, *max_new, u->info->ctx_train);
+    return kva_item_room(&u->items[q], u->info->ctx_train, n_prompt, max_new, err);
 }
 
 static enum kva_status make_gold(struct kva_unit_run *u, int q, struct kva_error *err)

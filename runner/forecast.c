@@ -233,7 +233,9 @@ static enum kva_status compare_of(const struct kva_plan *p, struct kva_db *db,
 void kva_forecast_release(struct kva_forecast *f)
 {
     free(f->cell);
+    free(f->misfit);
     f->cell = NULL;
+    f->misfit = NULL;
 }
 
 enum kva_status kva_forecast(const struct kva_plan *p, struct kva_db *db, int threads,
@@ -248,6 +250,7 @@ enum kva_status kva_forecast(const struct kva_plan *p, struct kva_db *db, int th
     f->cell = kva_calloc((size_t)p->n_cells + 1, sizeof f->cell[0]);
     if (f->cell == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "out of memory");
+    KVA_TRY(kva_misfits(p, &f->misfit, &f->n_misfit, err));
     for (int i = 0; i < p->n_cells; i++) {
         f->cell[i].peak_bytes = peak_of(p, &p->cells[i]);
         KVA_TRY(compare_of(p, db, &p->cells[i], &f->cell[i], err));

@@ -3,7 +3,7 @@
 #ifndef KVA_FORECAST_H
 #define KVA_FORECAST_H
 
-#include "runner/plan.h"
+#include "runner/misfit.h"
 
 /* Least squares of t = a n_ctx + b n_ctx^2 + c n_gen with no negative coefficient; ns a
  * token. A term that would be negative, or that the rows cannot tell apart, is left out:
@@ -27,6 +27,8 @@ struct kva_forecast {
     double seconds; /* of one worker; NaN: unknown */
     double machine_bytes, disk_bytes;
     struct kva_forecast_cell *cell; /* [plan->n_cells] */
+    struct kva_misfit *misfit;
+    int n_misfit;
 };
 /* db: of earlier runs, NULL none. threads: as kva_plan_new. */
 enum kva_status kva_forecast(const struct kva_plan *p, struct kva_db *db, int threads,

@@ -276,6 +276,34 @@ static void print_memory(const struct kva_plan *p, const struct kva_forecast *f,
         }
 }
 
+/* Tasks whose samples cannot be made or fed. */
+static void print_misfits(const struct kva_plan *p, const struct kva_forecast *f,
+                          struct kva_buf *out)
+{
+    for (int i = 0; i < f->n_misfit; i++) {
+        kva_buf_puts(out, "DOES NOT FIT: ");
+        kva_misfit_text(p, &f->misfit[i], out);
+    }
+}
+
+static json_t *misfits_json(const struct kva_plan *p, const struct kva_forecast *f)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < f->n_misfit; i++) {
+        const struct kva_misfit *m = &f->misfit[i];
+        const struct kva_plan_task *t = &p->tasks[m->task];
+
+        json_array_append_new(
+            list,
+            json_pack("{s:s, s:s, s:b, s:I, s:i, s:i, s:i, s:s}", "task", t->suite->id,
+                      "model", p->models[t->model].suite->id, "all", m->all, "todo",
+                      (json_int_t)m->n_todo, "prompt", m->n_prompt, "max_new", m->max_new,
+                      "context", m->limit, "why", m->why.text));
+    }
+    return list;
+}
+
 /* A line for each kind of comparison with the full cache: cells of one model and task
  * with the same n agree in it. */
 static void print_mde(const struct kva_plan *p, const struct kva_forecast *f,
@@ -338,11 +366,14 @@ static void print_text(const struct kva_plan *p, const struct group *g, int n,
     if (s->duplicates_dropped)
         kva_buf_printf(out, "%d duplicate cells dropped\n", s->duplicates_dropped);
     if (isnan(f->seconds)) {
-        kva_buf_puts(out, "estimated time: unknown (no earlier units of these tasks)\n");
+        kva_buf_puts(out,
+                     "estimated time: unknown (no earlier units of these tasks; a run "
+                     "with --limit 2 makes some)\n");
     } else {
         kva_duration_text(f->seconds, when);
         kva_buf_printf(out, "estimated time: %s of one worker\n", when);
     }
+    print_misfits(p, f, out);
     print_memory(p, f, out);
     kva_buf_puts(out, "the database grows by about ");
     print_size(f->disk_bytes, out);
@@ -387,7 +418,7 @@ static enum kva_status print_json(const struct kva_plan *p, const int *todo,
         json_array_append_new(excluded, json_integer(p->suite->excluded[i]));
     o = json_pack(
         "{s:s, s:s, s:s?, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:o, s:O?, s:o, s:f, "
-        "s:f, s:o, s:o}",
+        "s:f, s:o, s:o, s:o}",
         "schema", "kvaudit.plan/1", "suite", p->suite->name, "label", p->suite->note,
         "limit", p->suite->limit, "planned", (json_int_t)p->n_planned, "done",
         (json_int_t)p->n_done, "retriable", (json_int_t)p->n_retriable, "todo",
@@ -402,7 +433,7 @@ static enum kva_status print_json(const struct kva_plan *p, const int *todo,
                         kva_balance_name(p->suite->shard.balance), "contexts", p->n_mine,
                         "of", p->n_contexts)
             : json_null(),
-        "cells", cells);
+        "misfits", misfits_json(p, f), "cells", cells);
     json_decref(rules);
     text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(o);

@@ -15,6 +15,7 @@
 
 #include "runner/commands.h"
 #include "runner/env_row.h"
+#include "runner/misfit.h"
 #include "runner/pool.h"
 #include "runner/progress.h"
 #include "runner/watch.h"
@@ -591,6 +592,29 @@ static void tell_device(const struct writer *w)
     kva_progress_log(w->progress, "device: %s", text);
 }
 
+/* Tasks of which every outcome will fail: said once, before hours are spent. */
+static enum kva_status tell_misfits(const struct kva_plan *plan, struct kva_error *err)
+{
+    struct kva_misfit *m = NULL;
+    struct kva_buf text;
+    int n = 0;
+    enum kva_status rc;
+
+    kva_buf_init(&text, 0);
+    rc = kva_misfits(plan, &m, &n, err);
+    for (int i = 0; rc == KVA_OK && i < n; i++) {
+        if (m[i].n_todo == 0)
+            continue;
+        kva_buf_puts(&text, "kvaudit: does not fit: ");
+        kva_misfit_text(plan, &m[i], &text);
+    }
+    if (text.len > 0)
+        fputs(text.data, stderr);
+    kva_buf_release(&text);
+    free(m);
+    return rc;
+}
+
 int kva_sweep(struct kva_plan *plan, struct kva_db *db, const struct kva_sweep_opts *o)
 {
     struct writer w = {.o = o, .db = db, .plan = plan};
@@ -634,6 +658,8 @@ int kva_sweep(struct kva_plan *plan, struct kva_db *db, const struct kva_sweep_o
     }
     tell_device(&w);
     rc = kva_plan_write(plan, db, w.run_id, &err);
+    if (rc == KVA_OK && !kva_common.quiet)
+        rc = tell_misfits(plan, &err);
     if (rc == KVA_OK)
         rc = kva_watch_new(plan, db, &w.watch, &err);
     w.stopped = kva_calloc((size_t)plan->n_models + 1, sizeof *w.stopped);

@@ -32,6 +32,28 @@ check dry_run_history 0 "$KVAUDIT" run "$T/s.json" --db "$T/h.db" -n --set 'task
 hasnt dry_run_knows_the_time "$T/out" "estimated time: unknown"
 has dry_run_measured_pairs "$T/out" "measured on 12 pairs of ruler/niah_single_2@320"
 has dry_run_assumed_pairs "$T/out" "with n = 60 no difference can be shown at 10 % discordant samples (power 0.8)"
+# what no model of the suite can take is said once, with the arithmetic, before anything runs
+cat >"$T/fit.json" <<'J'
+{"schema": 1, "name": "fit", "models": ["builtin:tiny-llama"], "methods": ["keydiff", "knorm"],
+ "tasks": ["ruler/niah_single_1@16384", "ruler/vt@64", "ruler/niah_single_1@1024"],
+ "budgets": [{"keep": 0.5}, {"keep": 0.25}], "defaults": {"n": 2, "max_new_tokens": 8}}
+J
+check dry_run_fits 0 "$KVAUDIT" run "$T/fit.json" -n
+is two_tasks_do_not_fit "$(grep -c '^DOES NOT FIT' "$T/out")" 2
+if grep -qE '^DOES NOT FIT: ruler/niah_single_1@16384 on builtin:tiny-llama: prompt of 16[0-9]+ tokens and 8 to generate exceed the model.s context of 8192; 10 outcomes will be .truncated.$' "$T/out"; then
+  ok context_of_the_model
+else no context_of_the_model "$(grep FIT "$T/out")"; fi
+has length_of_the_task "$T/out" "task ruler/vt does not fit in 64"
+if have_jq misfits_json; then
+  is misfits_json "$("$KVAUDIT" run "$T/fit.json" -n --json | jq -c '[.misfits[] | .all, .todo, .context, .prompt > 0]')" \
+    "[true,10,8192,true,true,12,0,false]"
+fi
+check run_says_it_too 5 "$KVAUDIT" run "$T/fit.json" --db "$T/fit.db" --progress none --limit 1
+is run_says_it_once "$(grep -c 'does not fit: ' "$T/err")" 2
+has outcomes_are_as_said "$T/err" "6 outcomes of this suite failed, 5 do not fit"
+check nothing_left_is_not_told_again 5 "$KVAUDIT" run "$T/fit.json" --db "$T/fit.db" --progress none --limit 1 \
+  --only task='ruler/niah_single_1@16384'
+hasnt truncated_is_told_once "$T/err" "does not fit: "
 # -q is "errors only"; what is asked for by name is shown all the same
 niah='tasks=["ruler/niah_single_1@320"]'
 check quiet_run 0 "$KVAUDIT" run "$T/s.json" --db "$T/q.db" --limit 1 -q --set "$niah"
