@@ -40,7 +40,8 @@ struct kva_rt_event {
 namespace
 {
 
-size_t device_bytes = (size_t)64 << 30, used, peak, waits;
+size_t device_bytes = (size_t)64 << 30, used, peak;
+struct kva_rt_host_traffic asked;
 bool ranges = true;
 
 bool take(size_t bytes)
@@ -206,7 +207,11 @@ void kva_rt_host_look(bool)
 }
 size_t kva_rt_host_waits(void)
 {
-    return waits;
+    return asked.waits;
+}
+struct kva_rt_host_traffic kva_rt_host_traffic(void)
+{
+    return asked;
 }
 
 enum kva_status kva_rt_open(struct kva_rt **rt, struct kva_error *err)
@@ -266,7 +271,7 @@ enum kva_status kva_rt_status(struct kva_rt *rt, struct kva_error *err)
 
 enum kva_status kva_rt_sync(struct kva_rt *rt, struct kva_error *err)
 {
-    waits++;
+    asked.waits++;
     flush(rt);
     return kva_rt_status(rt, err);
 }
@@ -320,13 +325,17 @@ void kva_rt_flag_free(struct kva_rt *rt, int *flag)
 
 void kva_rt_upload(struct kva_rt *rt, void *to, const void *from, size_t bytes)
 {
+    asked.uploads++;
+    asked.up_bytes += bytes;
     if (bytes > 0 && !hold(rt, KVA_QUEUE_UPLOAD, to, from, 0, bytes))
         memcpy(to, from, bytes);
 }
 
 void kva_rt_download(struct kva_rt *rt, void *to, const void *from, size_t bytes)
 {
-    waits++;
+    asked.downloads++;
+    asked.down_bytes += bytes;
+    asked.waits++;
     flush(rt);
     if (bytes > 0)
         memcpy(to, from, bytes);

@@ -38,6 +38,11 @@ void kva_rt_host_ranges(bool available);
 void kva_rt_host_look(bool on);
 /* Host-side waits since the start: downloads and syncs. */
 size_t kva_rt_host_waits(void);
+/* All that the host asked of the device since the start. */
+struct kva_rt_host_traffic {
+    size_t waits, uploads, up_bytes, downloads, down_bytes;
+};
+struct kva_rt_host_traffic kva_rt_host_traffic(void);
 
 #ifdef __cplusplus
 }
