@@ -302,23 +302,29 @@ static const float *host_rows(struct kva_step_state *st, const float *x, size_t 
     return copy;
 }
 
-static bool any_window(const struct kva_step_state *st, int m)
+/* The first of the m selected rows in a window, and how many there are up to the last. */
+static int window_rows(const struct kva_step_state *st, int m, int *first)
 {
+    int n = 0;
+
     for (int i = 0, j = 0; i < st->runs; i++)
         for (; j < m && st->sel[j] < st->run[i].row0 + st->run[i].n; j++)
-            if (in_window(&st->run[i], st->sel[j]))
-                return true;
-    return false;
+            if (in_window(&st->run[i], st->sel[j])) {
+                *first = n == 0 ? j : *first;
+                n = j + 1 - *first;
+            }
+    return n;
 }
 
 static void push_queries(struct kva_step_state *st, int layer, int m)
 {
     const size_t width = (size_t)st->m->arch.heads * (size_t)st->m->arch.head_dim;
+    int first = 0, n = window_rows(st, m, &first);
     const float *q;
 
-    if (!any_window(st, m))
+    if (n == 0)
         return;
-    q = host_rows(st, st->q, width, m, st->host_q);
+    q = host_rows(st, st->q + (size_t)first * width, width, n, st->host_q);
 
     for (int i = 0, j = 0; i < st->runs; i++) {
         struct kva_step_run *run = &st->run[i];
@@ -326,7 +332,7 @@ static void push_queries(struct kva_step_state *st, int layer, int m)
         for (; j < m && st->sel[j] < run->row0 + run->n; j++)
             if (run->session->error.code == KVA_OK && in_window(run, st->sel[j]))
                 kva_session_push_query(run->session, layer, st->pos[st->sel[j]],
-                                       q + (size_t)j * width);
+                                       q + (size_t)(j - first) * width);
     }
 }
 
