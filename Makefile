@@ -211,8 +211,8 @@ $(B)/tests/cudart/%: tests/cudart/%.cpp $(CUDART_OBJ) $(LIBS) $(wildcard tests/s
 $(B)/tests/cudart/%: tests/cudart/%.c $(CUDART_OBJ) $(LIBS) $(wildcard tests/simt/*.[ch] tests/cudart/*.h)
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -Wno-missing-prototypes $(LDFLAGS) -o $@ $< $(CUDART_OBJ) $(LIBS) \
-	  $(PKG_LIBS) -lcmocka -lstdc++
+	$(Q)$(CC) $(CFLAGS) -DKVA_HOST_SIMT -Wno-missing-prototypes $(LDFLAGS) -o $@ $< $(CUDART_OBJ) \
+	  $(LIBS) $(PKG_LIBS) -lcmocka -lstdc++
 else
 $(B)/tests/cudart/%: tests/cudart/absent.c
 	$(call say,TEST,$@)
