@@ -11,13 +11,10 @@
 #include "reports/report.h"
 #include "runner/audit.h"
 #include "runner/commands.h"
-#include "runner/data_args.h"
-#include "runner/sweep.h"
+#include "runner/sweep_args.h"
 
 static struct {
-    int dry_run, exact, limit, jobs, threads, wave, probes;
-    struct kva_opt_list only, set, data;
-    const char *backend, *progress, *label;
+    int dry_run, exact, probes;
 } opt = {.probes = -1};
 
 const struct kva_opt *kva_cmd_audit_options(void)
@@ -32,27 +29,8 @@ const struct kva_opt *kva_cmd_audit_options(void)
          "samples a task whose logits and kept sets are probed (default 2, with --exact "
          "1; 0: none)",
          0, 1000},
-        {"only", 0, KVA_OPT_LIST, &opt.only, "KEY=GLOB[,...]",
-         "audit only cells that match (model, method, task, budget, ...); repeatable", 0,
-         0},
-        {"set", 0, KVA_OPT_LIST, &opt.set, "KEY=VALUE",
-         "override a key of the suite, such as defaults.n=10; repeatable", 0, 0},
-        {"data", 0, KVA_OPT_LIST, &opt.data, "NAME=PATH",
-         "where a data set of yours is, over the suite's \"data\"; repeatable", 0, 0},
-        {"limit", 0, KVA_OPT_INT, &opt.limit, "N", "at most N samples a cell", 1,
-         1000000},
-        {"backend", 0, KVA_OPT_STR, &opt.backend, "NAME",
-         "cpu (default) or cuda, which runs one job in this process", 0, 0},
-        {"jobs", 'j', KVA_OPT_INT, &opt.jobs, "N",
-         "worker processes (default $KVAUDIT_JOBS, else one a core)", 1, 64},
-        {"threads", 0, KVA_OPT_INT, &opt.threads, "N",
-         "threads inside a step (default $KVAUDIT_THREADS, else 1; probes: one a job)", 1,
-         64},
-        {"wave", 0, KVA_OPT_INT, &opt.wave, "N",
-         "most cells that advance together (default 64; 1: one at a time)", 1, 4096},
-        {"progress", 0, KVA_OPT_STR, &opt.progress, "MODE",
-         "auto, bar, plain, json or none", 0, 0},
-        {"label", 0, KVA_OPT_STR, &opt.label, "TEXT", "a name for this run", 0, 0},
+        KVA_SWEEP_CELLS,
+        KVA_SWEEP_MEANS,
         {0}};
 
     return table;
@@ -63,25 +41,9 @@ const struct kva_opt *kva_cmd_audit_options(void)
 
 static enum kva_status load(const char *path, struct kva_suite *s, struct kva_error *err)
 {
-    struct kva_suite_opts o = {.set = opt.set.v,
-                               .n_set = opt.set.n,
-                               .only = opt.only.v,
-                               .n_only = opt.only.n,
-                               .limit = opt.limit};
-    struct kva_buf report;
-    struct kva_arena arena;
-    enum kva_status rc;
     int audited = 0;
+    enum kva_status rc = kva_sweep_suite(path, s, err);
 
-    kva_buf_init(&report, 0);
-    kva_arena_init(&arena);
-    rc = kva_data_args(&opt.data, &arena, &o.data, &o.n_data, err);
-    if (rc == KVA_OK)
-        rc = kva_suite_load(path, &o, s, &report, err);
-    if (report.len > 0)
-        fputs(report.data, stderr);
-    kva_buf_release(&report);
-    kva_arena_release(&arena);
     if (rc == KVA_OK)
         rc = kva_audit_arms(s, &audited, err);
     if (rc == KVA_OK && audited == 0)
@@ -99,7 +61,7 @@ static enum kva_status probe(const char *path, const struct kva_sweep_opts *o,
         return KVA_OK;
     p->exact = opt.exact != 0;
     KVA_TRY(load(path, &p->suite, err));
-    p->suite.backend = opt.backend;
+    p->suite.backend = kva_sweep_args.backend;
     kva_audit_probes(&p->suite, n, p->exact);
     KVA_TRY(kva_plan_new(&p->suite, NULL, o->threads > o->jobs ? o->threads : o->jobs,
                          &p->plan, err));
@@ -251,20 +213,6 @@ out:
     return rc;
 }
 
-static enum kva_status show_plan(const struct kva_plan *plan, struct kva_db *db,
-                                 int threads, struct kva_error *err)
-{
-    struct kva_buf out;
-    enum kva_status rc;
-
-    kva_buf_init(&out, 0);
-    rc = kva_plan_print(plan, db, threads, kva_common.json != 0, &out, err);
-    if (rc == KVA_OK)
-        rc = kva_command_out(out.data, out.len, err);
-    kva_buf_release(&out);
-    return rc;
-}
-
 int kva_cmd_audit(int argc, char **argv)
 {
     struct kva_suite suite = {0};
@@ -272,37 +220,28 @@ int kva_cmd_audit(int argc, char **argv)
     struct kva_probes probes = {0};
     struct kva_db *db = NULL;
     struct kva_error err = {0};
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    struct kva_sweep_opts o = {
-        .command = "audit",
-        .jobs = opt.jobs > 0
-                    ? opt.jobs
-                    : (int)kva_env_int("KVAUDIT_JOBS", 1, 64, cores > 0 ? cores : 1),
-        .threads =
-            opt.threads > 0 ? opt.threads : (int)kva_env_int("KVAUDIT_THREADS", 1, 64, 1),
-        .wave = opt.wave,
-        .limit = opt.limit,
-        .keep_going = true, /* a score at the floor does not make bytes unknown */
-        .progress = opt.progress,
-        .label = opt.label,
-        .set = opt.set.v,
-        .n_set = opt.set.n};
+    static const char *const not_repeated[] = {"progress", NULL};
+    struct kva_sweep_opts o = kva_sweep_means("audit", argv[0]);
+    struct kva_buf words;
     enum kva_status rc = KVA_OK;
     bool fresh = access(kva_db_default(), F_OK) != 0;
     int code = 0;
 
     if (argc != 1)
         return kva_command_usage("audit", "one suite file is expected");
-    o.path = argv[0];
+    kva_buf_init(&words, 0);
+    kva_options_words(kva_cmd_audit_options(), not_repeated, &words);
+    o.words = words.data;
+    o.keep_going = true; /* a score at the floor does not make bytes unknown */
     kva_command_signals();
     KVA_GO(load(argv[0], &suite, &err));
-    KVA_GO(kva_sweep_backend(opt.backend, &suite, &o, &err));
+    KVA_GO(kva_sweep_backend(kva_sweep_args.backend, &suite, &o, &err));
     if (!opt.dry_run || !fresh)
         KVA_GO(kva_db_open(kva_db_default(), opt.dry_run ? KVA_DB_READ : KVA_DB_WRITE,
                            &db, &err));
     KVA_GO(kva_plan_new(&suite, db, o.threads, &plan, &err));
     if (opt.dry_run) {
-        KVA_GO(show_plan(&plan, db, o.threads, &err));
+        KVA_GO(kva_sweep_show(&plan, db, o.threads, &err));
         goto out;
     }
     code = kva_sweep(&plan, db, &o);
@@ -314,6 +253,7 @@ int kva_cmd_audit(int argc, char **argv)
 out:
     if (rc != KVA_OK)
         code = kva_command_fail(&err);
+    kva_buf_release(&words);
     kva_probes_release(&probes);
     kva_plan_release(&plan);
     kva_suite_release(&suite);

@@ -9,16 +9,13 @@
 #include <unistd.h>
 
 #include "runner/commands.h"
-#include "runner/data_args.h"
 #include "runner/rescore.h"
 #include "runner/slurm.h"
-#include "runner/sweep.h"
+#include "runner/sweep_args.h"
 
 static struct {
-    int dry_run, keep_going, limit, jobs, threads, wave, chunk, trace_kept, prompts,
-        slurm, rescore, fetch;
-    struct kva_opt_list only, set, data;
-    const char *backend, *progress, *label, *shard, *balance, *db_dir, *metric, *journal;
+    int dry_run, keep_going, chunk, trace_kept, prompts, slurm, rescore, fetch;
+    const char *shard, *balance, *db_dir, *metric, *journal;
 } opt;
 
 const struct kva_opt *kva_cmd_run_options(void)
@@ -26,14 +23,7 @@ const struct kva_opt *kva_cmd_run_options(void)
     static const struct kva_opt table[] = {
         {"dry-run", 'n', KVA_OPT_FLAG, &opt.dry_run, NULL,
          "print the plan: cells, outcomes done and to do; run nothing", 0, 0},
-        {"only", 0, KVA_OPT_LIST, &opt.only, "KEY=GLOB[,...]",
-         "only cells that match (model, method, task, budget, ...); repeatable", 0, 0},
-        {"set", 0, KVA_OPT_LIST, &opt.set, "KEY=VALUE",
-         "override a key of the suite, such as defaults.n=10; repeatable", 0, 0},
-        {"data", 0, KVA_OPT_LIST, &opt.data, "NAME=PATH",
-         "where a data set of yours is, over the suite's \"data\"; repeatable", 0, 0},
-        {"limit", 0, KVA_OPT_INT, &opt.limit, "N", "at most N samples a cell", 1,
-         1000000},
+        KVA_SWEEP_CELLS,
         {"keep-going", 0, KVA_OPT_FLAG, &opt.keep_going, NULL,
          "go on with a model that is at its guess floor in every task", 0, 0},
         {"shard", 0, KVA_OPT_STR, &opt.shard, "I/N",
@@ -57,50 +47,16 @@ const struct kva_opt *kva_cmd_run_options(void)
          0, 0},
         {"journal", 0, KVA_OPT_STR, &opt.journal, "wal|delete",
          "delete: for one process alone on a network file system", 0, 0},
-        {"backend", 0, KVA_OPT_STR, &opt.backend, "NAME",
-         "cpu (default) or cuda, which runs one job in this process", 0, 0},
-        {"jobs", 'j', KVA_OPT_INT, &opt.jobs, "N",
-         "worker processes (default $KVAUDIT_JOBS, else one a core)", 1, 64},
-        {"threads", 0, KVA_OPT_INT, &opt.threads, "N",
-         "threads inside a step (default $KVAUDIT_THREADS, else 1)", 1, 64},
-        {"wave", 0, KVA_OPT_INT, &opt.wave, "N",
-         "most cells that advance together (default 64; 1: one at a time)", 1, 4096},
+        KVA_SWEEP_MEANS,
         {"chunk", 0, KVA_OPT_INT, &opt.chunk, "N", "rows of a prefill step (default 256)",
          1, 8192},
         {"trace-kept", 0, KVA_OPT_INT, &opt.trace_kept, "N",
          "store which entries stayed for the first N samples of each cell", 0, 1000000},
-        {"progress", 0, KVA_OPT_STR, &opt.progress, "MODE",
-         "auto, bar, plain, json or none", 0, 0},
-        {"label", 0, KVA_OPT_STR, &opt.label, "TEXT", "a name for this run", 0, 0},
         {"store-prompts", 0, KVA_OPT_FLAG, &opt.prompts, NULL,
          "keep prompt texts in the database", 0, 0},
         {0}};
 
     return table;
-}
-
-static enum kva_status load_suite(const char *path, struct kva_suite *s,
-                                  struct kva_error *err)
-{
-    struct kva_suite_opts o = {.set = opt.set.v,
-                               .n_set = opt.set.n,
-                               .only = opt.only.v,
-                               .n_only = opt.only.n,
-                               .limit = opt.limit};
-    struct kva_buf report;
-    struct kva_arena arena;
-    enum kva_status rc;
-
-    kva_buf_init(&report, 0);
-    kva_arena_init(&arena);
-    rc = kva_data_args(&opt.data, &arena, &o.data, &o.n_data, err);
-    if (rc == KVA_OK)
-        rc = kva_suite_load(path, &o, s, &report, err);
-    if (report.len > 0)
-        fputs(report.data, stderr);
-    kva_buf_release(&report);
-    kva_arena_release(&arena);
-    return rc;
 }
 
 /* Model files that cells want and that are not here. */
@@ -155,20 +111,6 @@ static enum kva_db_mode write_mode(void)
 {
     return opt.journal != NULL && strcmp(opt.journal, "delete") == 0 ? KVA_DB_WRITE_DELETE
                                                                      : KVA_DB_WRITE;
-}
-
-static int dry_run(struct kva_plan *plan, struct kva_db *db, int threads)
-{
-    struct kva_error err = {0};
-    struct kva_buf out;
-    int code = 0;
-
-    kva_buf_init(&out, 0);
-    if (kva_plan_print(plan, db, threads, kva_common.json != 0, &out, &err) != KVA_OK ||
-        kva_command_out(out.data, out.len, &err) != KVA_OK)
-        code = kva_command_fail(&err);
-    kva_buf_release(&out);
-    return code;
 }
 
 /* The suite was read: a broken one fails here and not on the cluster. */
@@ -240,29 +182,11 @@ int kva_cmd_run(int argc, char **argv)
     struct kva_plan plan = {0};
     struct kva_db *db = NULL;
     struct kva_error err = {0};
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    struct kva_sweep_opts o = {
-        .command = "run",
-        .jobs = opt.jobs > 0
-                    ? opt.jobs
-                    : (int)kva_env_int("KVAUDIT_JOBS", 1, 64, cores > 0 ? cores : 1),
-        .threads =
-            opt.threads > 0 ? opt.threads : (int)kva_env_int("KVAUDIT_THREADS", 1, 64, 1),
-        .wave = opt.wave,
-        .chunk = opt.chunk,
-        .trace_kept = opt.trace_kept,
-        .limit = opt.limit,
-        .keep_going = opt.keep_going != 0,
-        .prompts = opt.prompts != 0,
-        .progress = opt.progress,
-        .label = opt.label,
-        .set = opt.set.v,
-        .n_set = opt.set.n,
-        .json = kva_common.json != 0};
+    struct kva_sweep_opts o = kva_sweep_means("run", argv[0]);
     static const char *const not_repeated[] = {"progress", NULL};
     struct kva_buf words;
     enum kva_status rc;
-    int code;
+    int code = 0;
 
     if (opt.journal != NULL && strcmp(opt.journal, "wal") != 0 &&
         strcmp(opt.journal, "delete") != 0)
@@ -275,41 +199,33 @@ int kva_cmd_run(int argc, char **argv)
         return kva_command_usage("run", "one suite file is expected");
     kva_buf_init(&words, 0);
     kva_options_words(kva_cmd_run_options(), not_repeated, &words);
-    o.path = argv[0];
     o.words = words.data;
+    o.chunk = opt.chunk;
+    o.trace_kept = opt.trace_kept;
+    o.keep_going = opt.keep_going != 0;
+    o.prompts = opt.prompts != 0;
+    o.json = kva_common.json != 0;
     kva_command_signals();
-    rc = load_suite(argv[0], &suite, &err);
-    if (rc == KVA_OK)
-        rc = kva_sweep_backend(opt.backend, &suite, &o, &err);
-    if (rc != KVA_OK || read_shard(&suite, &err) != KVA_OK) {
-        code = kva_command_fail(&err);
-        goto out;
-    }
-    if (opt.fetch && !opt.dry_run && opt.slurm == 0 &&
-        fetch_models(&suite, &err) != KVA_OK) {
-        code = kva_command_fail(&err);
-        goto out;
-    }
+    KVA_GO(kva_sweep_suite(argv[0], &suite, &err));
+    KVA_GO(kva_sweep_backend(kva_sweep_args.backend, &suite, &o, &err));
+    KVA_GO(read_shard(&suite, &err));
     if (opt.slurm > 0) {
         code = slurm(argv[0]);
         goto out;
     }
-    if (opt.dry_run && access(kva_db_default(), F_OK) != 0) {
-        if (kva_plan_new(&suite, NULL, o.threads, &plan, &err) != KVA_OK)
-            code = kva_command_fail(&err);
-        else
-            code = dry_run(&plan, NULL, o.threads);
-        goto out;
-    }
-    if (kva_db_open(kva_db_default(), opt.dry_run ? KVA_DB_READ : write_mode(), &db,
-                    &err) != KVA_OK ||
-        kva_plan_new(&suite, db, o.threads, &plan, &err) != KVA_OK)
-        code = kva_command_fail(&err);
-    else if (opt.dry_run)
-        code = dry_run(&plan, db, o.threads);
+    if (opt.fetch && !opt.dry_run)
+        KVA_GO(fetch_models(&suite, &err));
+    if (!opt.dry_run || access(kva_db_default(), F_OK) == 0)
+        KVA_GO(kva_db_open(kva_db_default(), opt.dry_run ? KVA_DB_READ : write_mode(),
+                           &db, &err));
+    KVA_GO(kva_plan_new(&suite, db, o.threads, &plan, &err));
+    if (opt.dry_run)
+        KVA_GO(kva_sweep_show(&plan, db, o.threads, &err));
     else
         code = kva_sweep(&plan, db, &o);
 out:
+    if (rc != KVA_OK)
+        code = kva_command_fail(&err);
     kva_plan_release(&plan);
     kva_suite_release(&suite);
     kva_db_close(db);
