@@ -346,6 +346,7 @@ static enum kva_status tell(struct night *x, struct kva_error *err)
     (void)kva_data_when(x->base.data, &h.base_commit);
     (void)kva_data_when(x->now.data, &h.now_commit);
     KVA_GO(kva_hints_make(&x->r, &h, &more, &bisect, err));
+    KVA_GO(kva_hints_again(&x->r, x->now.data, &x->file, x->args, &more, err));
     if (a->suggest && x->has_past)
         KVA_GO(kva_hints_quarantine(&x->r, &h, &more, err));
     KVA_GO(print(&x->r, &more, bisect, x->args, err));

@@ -64,8 +64,17 @@ enum kva_status kva_hints_quarantine(const struct kva_regress *r,
                                      const struct kva_hints *h, struct kva_buf *text,
                                      struct kva_error *err);
 
+/* Times that failed and were not measured again: the command that measures their cells,
+ * and the one that judges with what it found. */
+enum kva_status kva_hints_again(const struct kva_regress *r, const struct kva_data *now,
+                                const struct kva_gate_file *g,
+                                const struct kva_compare_args *args, struct kva_buf *text,
+                                struct kva_error *err);
+
 /* ---- one step of `git bisect run`: nightly_bisect.c ---- */
 /* 0 good, 1 bad, 125 cannot be tested, 128 wrong use (ends the bisection). */
+/* A cell as `run --only` selects it. */
+void kva_night_only(const struct kva_data *d, int cell, struct kva_buf *out);
 int kva_bisect_step(const struct kva_gate_file *g, const char *cell, const char *base,
                     const char *repo);
 

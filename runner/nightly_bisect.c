@@ -57,8 +57,7 @@ static void add_pattern(struct kva_buf *out, const char *s)
         kva_buf_putc(out, *s == ',' ? '?' : *s);
 }
 
-/* Selector of `run --only`. */
-static void only_of(const struct kva_data *d, int cell, struct kva_buf *out)
+void kva_night_only(const struct kva_data *d, int cell, struct kva_buf *out)
 {
     const struct kva_data_cell *c = &d->cells[cell];
     const struct kva_data_task *t = &d->tasks[c->task];
@@ -183,7 +182,7 @@ int kva_bisect_step(const struct kva_gate_file *g, const char *name, const char 
             name);
         goto out;
     }
-    only_of(was.data, cell, &only);
+    kva_night_only(was.data, cell, &only);
     if (only.failed || !mkdtemp(dir)) {
         say(STOP, "no temporary directory: %s", strerror(errno));
         goto out;

@@ -187,19 +187,6 @@ static void say_commits(const struct kva_hints *h, const char *from, const char 
     kva_buf_release(&shown);
 }
 
-/* 'text' for a POSIX shell. */
-static void shell_quote(struct kva_buf *out, const char *s)
-{
-    kva_buf_putc(out, '\'');
-    for (; *s; s++) {
-        if (*s == '\'')
-            kva_buf_puts(out, "'\\''");
-        else
-            kva_buf_putc(out, *s);
-    }
-    kva_buf_putc(out, '\'');
-}
-
 static void say_command(const struct kva_hints *h, const struct kva_regress_row *row,
                         const char *from, const char *to, struct kva_buf *text,
                         json_t *json)
@@ -218,7 +205,7 @@ static void say_command(const struct kva_hints *h, const struct kva_regress_row 
     line.len = 0;
     kva_hex(row->digest, 32, hex);
     kva_buf_puts(&line, "git bisect run kvaudit compare --gate ");
-    shell_quote(&line, real ? real : h->gate_path);
+    kva_shell_quote(real ? real : h->gate_path, &line);
     kva_buf_printf(&line, " --bisect-step %.16s --gates %s", hex,
                    kva_regress_gate_names[row->gate]);
     (void)json_array_append_new(list, json_string(line.data ? line.data : ""));
@@ -311,6 +298,68 @@ out:
     json_decref(p.root);
     json_decref(o);
     return rc;
+}
+
+/* The cells of times that failed, each once: how many, and the first `most` of them. */
+static int slow_cells(const struct kva_regress *r, const struct kva_data *now, int *cell,
+                      int most)
+{
+    int n = 0;
+
+    for (int i = 0; i < now->n_cells; i++) {
+        bool slow = false;
+
+        for (int k = 0; k < r->n_row && !slow; k++)
+            slow = r->row[k].gate == KVA_REGRESS_TIME &&
+                   r->row[k].verdict == KVA_REGRESS_FAIL &&
+                   memcmp(r->row[k].digest, now->cells[i].digest,
+                          sizeof r->row[k].digest) == 0;
+        if (slow && n < most)
+            cell[n] = i;
+        n += slow;
+    }
+    return n;
+}
+
+enum kva_status kva_hints_again(const struct kva_regress *r, const struct kva_data *now,
+                                const struct kva_gate_file *g,
+                                const struct kva_compare_args *args, struct kva_buf *text,
+                                struct kva_error *err)
+{
+    enum { MOST = 8 }; /* more: the whole suite */
+    static const char *const once[] = {"pin", "junit", "github", "figures", NULL};
+    const char *const side[] = {args->a, args->b};
+    int cell[MOST], n = slow_cells(r, now, cell, MOST);
+
+    if (n == 0 || args->night.confirm.n > 0)
+        return KVA_OK;
+    kva_buf_puts(text,
+                 "\nA time counts as slower once it is so again, at best on another "
+                 "machine of this kind:\n  kvaudit run ");
+    kva_shell_quote(g->suite ? g->suite : "SUITE", text);
+    for (int i = 0; n <= MOST && i < n; i++) {
+        struct kva_buf only;
+
+        kva_buf_init(&only, 0);
+        kva_night_only(now, cell[i], &only);
+        kva_buf_puts(text, " --only ");
+        kva_shell_quote(only.data ? only.data : "", text);
+        text->failed |= only.failed;
+        kva_buf_release(&only);
+    }
+    kva_buf_puts(text, " --db again.db\n  kvaudit compare");
+    for (int i = 0; i < 2; i++)
+        if (side[i]) {
+            kva_buf_putc(text, ' ');
+            kva_shell_quote(side[i], text);
+        }
+    kva_options_words(kva_cmd_compare_options(), once, text);
+    for (int i = 0; i < kva_common.db.n; i++) {
+        kva_buf_puts(text, " --db ");
+        kva_shell_quote(kva_common.db.v[i], text);
+    }
+    kva_buf_puts(text, " --confirm again.db\n");
+    return kva_buf_status(text, err);
 }
 
 enum kva_status kva_hints_quarantine(const struct kva_regress *r,

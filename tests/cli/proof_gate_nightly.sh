@@ -104,9 +104,32 @@ check another_machine_cannot_be_compared 5 gate --db "$T/other.db"
 has incomparable "$T/out" "INCOMPARABLE"
 check unconfirmed_is_a_warning 0 gate --db "$T/slow.db" --confirm "$T/fast.db"
 check confirmed_fails 1 gate --db "$T/slow.db" --confirm "$T/slow.db"
+hasnt what_was_confirmed_is_not_asked_again "$T/out" "kvaudit run"
 sed -i 's/0.05/0.15/' "$T/g.json"
 check tolerated_at_fifteen_percent 0 gate --db "$T/slow.db"
 has with_a_warning "$T/out" "slower, within what is tolerated"
+
+# what a failed time asks for really measures it again, and --confirm then decides
+suite timed '"methods":["keydiff","knorm"],"budgets":[{"keep":0.75}],"tasks":["niah/needle:keys=2@256"],
+  "defaults":{"n":1,"max_new_tokens":2},"perf_reps":6'
+run_suite timed timed 0
+cp "$T/timed.db" "$T/slower.db"
+sqlite3 "$T/slower.db" "UPDATE perf_rep SET ns = ns * 20 WHERE phase NOT LIKE 'calib%' AND cell_id = (SELECT min(cell_id)
+  FROM cell WHERE slug LIKE '%/keydiff/%')"
+printf '{"schema":1,"gates":["time"],"base":"b","baselines":{"b":{"db":"timed.db"}},"time":{"tau_cpu":0.9},"bisect":{"suite":"timed.json"}}' >"$T/t.json"
+check twenty_times_slower_fails 1 "$KVAUDIT" compare --gate "$T/t.json" --db "$T/slower.db"
+grep '^  kvaudit run ' "$T/out" >"$T/again.sh"
+grep '^  kvaudit compare ' "$T/out" >"$T/decide.sh"
+printf '#!/bin/sh\nexec "%s" "$@"\n' "$KVAUDIT" >"$T/kvaudit"
+chmod +x "$T/kvaudit"
+check the_line_that_measures_again 0 env -C "$T" PATH="$T:$PATH" sh "$T/again.sh"
+is it_measures_that_cell_and_the_full_cache "$(sql again "SELECT group_concat(m, ' ') FROM (SELECT DISTINCT substr(method.name, 1, 5) AS m
+  FROM perf_rep JOIN cell USING(cell_id) JOIN method USING(method_id) ORDER BY 1)")" "dense keydi"
+check the_line_that_decides 0 env -C "$T" PATH="$T:$PATH" sh "$T/decide.sh"
+has it_was_a_mishap "$T/out" "not confirmed"
+cp "$T/slower.db" "$T/again.db"
+check slower_again_fails 1 env -C "$T" PATH="$T:$PATH" sh "$T/decide.sh"
+hasnt it_is_settled "$T/out" "kvaudit run"
 
 # ---- machine-readable
 file
