@@ -235,6 +235,7 @@ struct kva_table {
  * entries at off[c]. Shared by every allocator and budget that may. */
 struct kva_scores {
     struct kva_ops *ops; /* that ranks them; NULL: the host */
+    int layer0, layer1;  /* as in kva_decide_in: what is decided; 0, 0: all */
     int layers, kv_heads;
     size_t *off;  /* [C + 1] */
     float *s;     /* higher stays; what is not finite has become -inf and is counted */
@@ -446,8 +447,9 @@ struct kva_decide_in {
                                                  int layer);
     void *side_ctx;
     const struct kva_lend *lend;
-    /* layers [layer0, layer1) only, the others as if they held nothing to decide; 0, 0:
-     * all (layerwise schedule) */
+    /* layers [layer0, layer1) only; 0, 0: all (layerwise schedule). The others count as
+     * if they held what layer0 does; the lists that a decision has of them mean nothing.
+     */
     int layer0, layer1;
 };
 

@@ -62,6 +62,13 @@ int32_t kva_rank_newest(const struct kva_scores *sc)
     return newest;
 }
 
+bool kva_rank_decided(const struct kva_scores *sc, int c)
+{
+    int layer = c / sc->kv_heads;
+
+    return sc->layer1 == 0 || (layer >= sc->layer0 && layer < sc->layer1);
+}
+
 void kva_rank_protected(const struct kva_scores *sc, int c, int32_t newest, int *lead,
                         int *tail)
 {
@@ -295,7 +302,7 @@ static void flat_release(struct flat *f)
     free(f->norm);
 }
 
-/* Rule 3.4, per head: what each of them would have without a ranking. */
+/* What each of them has without a ranking: rule 3.4, per head. */
 static enum kva_status even(const struct flat *f, uint64_t total, int *b,
                             struct kva_error *err)
 {
@@ -317,8 +324,11 @@ enum kva_status kva_rank_flat(const struct kva_scores *sc, int c0, int c1, uint6
     int32_t newest = kva_rank_newest(sc);
     struct flat f = {0};
     uint64_t ahead = 0, all = sc->off[c1] - sc->off[c0];
+    bool decided = false;
     enum kva_status rc;
 
+    for (int c = c0; c < c1; c++)
+        decided = decided || kva_rank_decided(sc, c);
     KVA_GO(flat_new(&f, sc, c0, c1, norm, err));
     for (int i = 0; i < c1 - c0; i++) {
         size_t first;
@@ -333,7 +343,7 @@ enum kva_status kva_rank_flat(const struct kva_scores *sc, int c0, int c1, uint6
         b[i] = f.lead[i] + f.tail[i] + f.reserve[i];
         ahead += (uint64_t)b[i];
     }
-    if (ahead > total)
+    if (ahead > total || !decided)
         KVA_GO(even(&f, total, b, err));
     else if (ahead < total && ahead < all)
         KVA_GO(

@@ -30,6 +30,8 @@ enum kva_status kva_rank_share(struct kva_ops *ops, const struct kva_contest *in
 
 /* The newest position any KV head holds: at a decision this is the last token seen. */
 int32_t kva_rank_newest(const struct kva_scores *sc);
+/* Is kvhead c of a layer that is decided? */
+bool kva_rank_decided(const struct kva_scores *sc, int c);
 /* Protected entries of kvhead c: the first `lead` and the last `tail` in position order.
  */
 void kva_rank_protected(const struct kva_scores *sc, int c, int32_t newest, int *lead,
@@ -47,8 +49,8 @@ extern const char *const kva_norm_names[];
 /* Budgets from one ranking over the entries of kvheads c0 .. c1-1 (c1 - c0 lists
  * flattened, lower kvhead first on equal score and position): protected entries and the
  * reserve[i] best others of each stay ahead of everything else, the best `total` survive.
- * When those alone exceed the total every kvhead falls back to its uniform share. b[c1 -
- * c0]. */
+ * When those alone exceed the total, or none of it is decided, every kvhead has its
+ * uniform share. b[c1 - c0]. */
 enum kva_status kva_rank_flat(const struct kva_scores *sc, int c0, int c1, uint64_t total,
                               const int *reserve, enum kva_norm norm, int *b,
                               struct kva_error *err);

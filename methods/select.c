@@ -42,6 +42,8 @@ static enum kva_status scores_new(const struct kva_decide_in *in, struct kva_sco
     size_t c = (size_t)shape->layers * (size_t)shape->kv_heads;
 
     sc->ops = in->ops->host ? NULL : in->ops;
+    sc->layer0 = in->layer0;
+    sc->layer1 = in->layer1;
     sc->layers = shape->layers;
     sc->kv_heads = shape->kv_heads;
     sc->seen = in->seen;
@@ -449,7 +451,6 @@ struct picking {
     struct kva_decision *out;
     /* KV heads that scores alone decide: chosen all at once, behind the others */
     int *ask, *lead, *tail; /* [cells], one array */
-    bool asks;
 };
 
 static void pick_of(const struct picking *p, int c, struct kva_pick *in)
@@ -522,7 +523,6 @@ static enum kva_status pick_head(struct picking *p, int c, struct kva_error *err
     p->ask[c] = in.b;
     p->lead[c] = in.lead;
     p->tail[c] = in.tail;
-    p->asks = true;
     return KVA_OK;
 }
 
@@ -552,24 +552,50 @@ static enum kva_status pick_layer(struct picking *p, int layer, struct kva_error
     return KVA_OK;
 }
 
-static enum kva_status pick_all(struct picking *p, struct kva_error *err)
+/* Asks for the lists of the KV heads that wait for them, of which c0 is the first and
+ * c1 - 1 the last. */
+static enum kva_status choose(struct picking *p, int c0, int c1, struct kva_error *err)
 {
     const struct kva_scores *sc = p->sc;
-    size_t cells = (size_t)sc->layers * (size_t)sc->kv_heads;
-    struct kva_contest in = {
-        .s = sc->s, .pos = sc->pos, .off = sc->off, .cells = (int)cells};
+    size_t first = sc->off[c0], *off = kva_calloc((size_t)(c1 - c0) + 1, sizeof *off);
+    struct kva_contest in = {.s = sc->s + first,
+                             .pos = sc->pos + first,
+                             .off = off,
+                             .cells = c1 - c0,
+                             .lead = p->lead + c0,
+                             .tail = p->tail + c0};
+    enum kva_status rc;
+
+    if (off == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "ranking in %d KV heads", c1 - c0);
+    for (int i = 0; i <= c1 - c0; i++)
+        off[i] = sc->off[c0 + i] - first;
+    rc = kva_rank_choose(sc->ops, &in, p->ask + c0, p->out->keep.off + c0,
+                         p->out->keep.rank, err);
+    free(off);
+    return rc;
+}
+
+static enum kva_status pick_all(struct picking *p, struct kva_error *err)
+{
+    const int heads = p->sc->kv_heads, cells = p->sc->layers * heads;
+    int c0 = 0, c1 = cells;
     enum kva_status rc = KVA_OK;
 
-    p->ask = kva_calloc(3 * cells, sizeof *p->ask);
+    p->ask = kva_calloc(3 * (size_t)cells, sizeof *p->ask);
     if (p->ask == NULL)
-        return KVA_FAIL(err, KVA_ENOMEM, "ranking in %zu KV heads", cells);
-    in.lead = p->lead = p->ask + cells;
-    in.tail = p->tail = p->lead + cells;
-    for (int l = 0; l < sc->layers; l++)
-        KVA_GO(pick_layer(p, l, err));
-    if (p->asks)
-        rc = kva_rank_choose(sc->ops, &in, p->ask, p->out->keep.off, p->out->keep.rank,
-                             err);
+        return KVA_FAIL(err, KVA_ENOMEM, "ranking in %d KV heads", cells);
+    p->lead = p->ask + cells;
+    p->tail = p->lead + cells;
+    for (int c = 0; c < cells; c += heads)
+        if (kva_rank_decided(p->sc, c))
+            KVA_GO(pick_layer(p, c / heads, err));
+    while (c0 < cells && p->ask[c0] == 0)
+        c0++;
+    while (c1 > c0 && p->ask[c1 - 1] == 0)
+        c1--;
+    if (c0 < c1)
+        rc = choose(p, c0, c1, err);
 out:
     free(p->ask);
     return rc;

@@ -125,11 +125,17 @@ static struct kva_session *read_prompt(const struct kva_method *m)
     return s;
 }
 
+static int layer0, layer1; /* that a decision is about; 0, 0: all */
+
 static struct kva_decision decide(const struct kva_method *m, struct kva_session *s,
                                   uint64_t total, bool host, uint64_t *scratch)
 {
-    struct kva_decide_in in = {
-        .seed = 42, .block_len = TOKENS, .question = 5, .keep = 0.4};
+    struct kva_decide_in in = {.seed = 42,
+                               .block_len = TOKENS,
+                               .question = 5,
+                               .keep = 0.4,
+                               .layer0 = layer0,
+                               .layer1 = layer1};
     struct kva_scores scores = {0};
     struct kva_decision d = {0};
 
@@ -359,6 +365,56 @@ static void a_table_that_chooses_and_shares_is_asked(void **state)
     }
 }
 
+/* As a layerwise schedule decides: other layers cost nothing, on either side. */
+static void a_range_asks_for_its_own_layers(void **state)
+{
+    static const char *const specs[] = {"knorm", "snapkv:window=8+adakv",
+                                        "snapkv:window=8+critical",
+                                        "snapkv:sinks=30,window=8+adakv"};
+    const struct kva_schedule oneshot = {0};
+    const int heads = model->arch.kv_heads;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        struct kva_method m;
+        struct kva_session *s;
+        struct kva_decision all;
+        uint64_t total, scratch;
+
+        OK(kva_method_parse(specs[i], &oneshot, &m, err));
+        s = read_prompt(&m);
+        total = total_of(s, 4);
+        layer0 = layer1 = 0;
+        all = decide(&m, s, total, true, &scratch);
+        for (int host = 0; host < 2; host++)
+            for (int l = 0; l < model->arch.layers; l++) {
+                const size_t *to;
+                struct kva_decision d;
+
+                layer0 = l;
+                layer1 = l + 1;
+                chosen = shared = cells_asked = 0;
+                ops->choose = choose;
+                ops->share = share;
+                d = decide(&m, s, total, host, &scratch);
+                ops->choose = NULL;
+                ops->share = NULL;
+                assert_true(chosen <= !host && shared <= !host);
+                assert_true(cells_asked <= heads);
+                to = d.keep.off + l * heads;
+                assert_memory_equal(d.budget + l * heads, all.budget + l * heads,
+                                    (size_t)heads * sizeof *d.budget);
+                assert_memory_equal(d.keep.rank + to[0],
+                                    all.keep.rank + all.keep.off[l * heads],
+                                    (to[heads] - to[0]) * sizeof *d.keep.rank);
+                kva_decision_release(&d);
+            }
+        layer0 = layer1 = 0;
+        kva_decision_release(&all);
+        kva_session_free(s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -366,6 +422,7 @@ int main(void)
         cmocka_unit_test(without_the_flag_its_bearers_are_seen),
         cmocka_unit_test(keys_are_turned_behind_the_fence),
         cmocka_unit_test(a_table_that_chooses_and_shares_is_asked),
+        cmocka_unit_test(a_range_asks_for_its_own_layers),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
