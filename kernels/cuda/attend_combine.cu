@@ -14,12 +14,10 @@
 
 void kva_cuda_attend_launch(const struct kva_cuda_attend *a, int context, void *stream)
 {
-    if (!a->f16)
-        kva_cuda_attend_plain(a, stream);
-    else if (context)
-        kva_cuda_attend_context(a, stream);
-    else
-        kva_cuda_attend_answer(a, stream);
+    if (a->entries > 0) /* a device refuses a grid of no blocks */
+        (!a->f16   ? kva_cuda_attend_plain
+         : context ? kva_cuda_attend_context
+                   : kva_cuda_attend_answer)(a, stream);
     kva_cuda_attend_combine(a, kva_cuda_attend_cut(a, context), stream);
 }
 

@@ -145,6 +145,8 @@ template <int D> static void sums_launch(const struct kva_cuda_attend *a, void *
 
 void kva_cuda_attend_sums(const struct kva_cuda_attend *a, void *stream)
 {
+    if (a->entries < 1)
+        return;
     if (!a->f16)
         kva_cuda_attend_plain_sums(a, stream);
     else if (a->dim_k <= 64)

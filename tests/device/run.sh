@@ -56,7 +56,7 @@ if [ -n "$want" ]; then
     if [ -e "$d/$want" ]; then export LD_LIBRARY_PATH=$d${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; break; fi
   done
 fi
-export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0} KVAUDIT_OFFLINE=1
+export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES-0} KVAUDIT_OFFLINE=1 HOME=${HOME:-$out}
 
 # A text as a JSON string: control characters become blanks.
 quote() { printf '"%s"' "$(printf %s "$1" | tr -s '\000-\037' ' ' | sed 's/\\/\\\\/g; s/"/\\"/g')"; }
