@@ -411,8 +411,22 @@ static enum kva_status list_views(struct listing *l, struct kva_error *err)
  * -------------------------------------------------------------------------------------------
  */
 
+/* The key of the run's suite; NULL: greedy. */
+static json_t *sampling_of(const struct kva_data_run *r)
+{
+    json_t *suite = json_loads(r->config_json, 0, NULL);
+    json_t *v = json_incref(json_object_get(suite, "sampling"));
+
+    json_decref(suite);
+    return v;
+}
+
 static void run_row(const struct kva_data_run *r, struct table *t, struct listing *l)
 {
+    json_t *sampling = sampling_of(r);
+    char *drawn = sampling ? json_dumps(sampling, JSON_COMPACT | JSON_ENCODE_ANY |
+                                                      JSON_REAL_PRECISION(10))
+                           : NULL;
     time_t secs = (time_t)(r->started_ms / 1000);
     struct tm tm;
     char when[32] = "", took[32] = "";
@@ -428,19 +442,22 @@ static void run_row(const struct kva_data_run *r, struct table *t, struct listin
     put(t, took);
     put(t, r->git_commit);
     put(t, r->label);
+    put(t, drawn ? drawn : "greedy");
     json_array_append_new(
         l->items,
-        json_pack("{s:s, s:s, s:I, s:I, s:s?, s:s?, s:s?, s:s?}", "uuid", r->uuid,
+        json_pack("{s:s, s:s, s:I, s:I, s:s?, s:s?, s:s?, s:s?, s:o}", "uuid", r->uuid,
                   "status", r->status, "started_ms", (json_int_t)r->started_ms,
                   "ended_ms", (json_int_t)r->ended_ms, "label", r->label, "commit",
-                  r->git_commit, "cpu", r->cpu_model, "device", r->gpu_name));
+                  r->git_commit, "cpu", r->cpu_model, "device", r->gpu_name, "sampling",
+                  sampling ? sampling : json_string("greedy")));
+    free(drawn);
 }
 
 static enum kva_status list_runs(struct listing *l, struct kva_error *err)
 {
     struct kva_db *db = NULL;
     struct kva_data data;
-    struct table t = {.width = 6};
+    struct table t = {.width = 7};
     enum kva_status rc;
 
     KVA_TRY(kva_db_open(kva_db_default(), KVA_DB_READ, &db, err));

@@ -217,6 +217,31 @@ static void print_groups(const struct kva_plan *p, const struct group *g, int n,
     }
 }
 
+/* A line for every way answers are drawn in. */
+static void print_sampling(const struct kva_plan *p, struct kva_buf *out)
+{
+    char text[KVA_SAMPLING_TEXT], other[KVA_SAMPLING_TEXT];
+
+    for (int i = 0; i < p->n_cells; i++) {
+        int cells = 0, most = 0;
+        bool told = !kva_sampled(&p->cells[i].sampling);
+
+        kva_sampling_text(&p->cells[i].sampling, text);
+        for (int k = 0; k < p->n_cells && !told; k++) {
+            kva_sampling_text(&p->cells[k].sampling, other);
+            if (strcmp(text, other) != 0)
+                continue;
+            told = k < i;
+            most = p->cells[k].reps > most ? p->cells[k].reps : most;
+            cells++;
+        }
+        if (!told)
+            kva_buf_printf(out, "%d cell%s at sampling %s, up to %d draw%s a sample\n",
+                           cells, cells == 1 ? "" : "s", text, most,
+                           most == 1 ? "" : "s");
+    }
+}
+
 /* The `exclude` objects of the resolved suite; NULL: none. The caller's. */
 static json_t *rules_of(const struct kva_suite *s)
 {
@@ -362,6 +387,7 @@ static void print_text(const struct kva_plan *p, const struct group *g, int n,
         (long long)(p->n_planned - p->n_done - p->n_todo));
     kva_buf_printf(out, "%lld to time alone; %d units of work\n",
                    (long long)p->n_perf_todo, p->n_units);
+    print_sampling(p, out);
     print_excluded(s, out);
     if (s->duplicates_dropped)
         kva_buf_printf(out, "%d duplicate cells dropped\n", s->duplicates_dropped);
@@ -385,20 +411,21 @@ static json_t *cell_json(const struct kva_plan *p, const struct kva_cell *c,
                          const struct kva_forecast *f, int todo, int perf)
 {
     const struct kva_forecast_cell *x = &f->cell[c - p->cells];
-    char budget[32], schedule[48], digest[65];
+    char budget[32], schedule[48], digest[65], sampling[KVA_SAMPLING_TEXT];
 
     kva_budget_text(&c->budget, budget);
     kva_schedule_text(&c->schedule, schedule);
+    kva_sampling_text(&c->sampling, sampling);
     kva_hex(c->digest, 32, digest);
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, "
-        "s:f, s:b, s:f, s:I, s:i, s:o}",
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, "
+        "s:i, s:f, s:b, s:f, s:I, s:i, s:o}",
         "digest", digest, "slug", c->slug, "model", p->models[c->model].suite->id, "task",
         p->tasks[c->task].suite->id, "method", c->method.spec, "budget", budget,
         "schedule", schedule, "enforce", kva_enforce_name(c->enforce), "visibility",
         kva_visibility_name(c->visibility), "numerics", c->numerics, "kv",
-        c->kv == KVA_F32 ? "f32" : "f16", "n", c->n, "reps", c->reps, "todo", todo,
-        "perf_todo", perf, "peak_bytes", x->peak_bytes, "fits",
+        c->kv == KVA_F32 ? "f32" : "f16", "sampling", sampling, "n", c->n, "reps",
+        c->reps, "todo", todo, "perf_todo", perf, "peak_bytes", x->peak_bytes, "fits",
         x->peak_bytes <= f->machine_bytes, "discordant", x->discordant, "pairs",
         (json_int_t)x->pairs, "contexts", x->contexts, "mde",
         isnan(x->mde) ? json_null() : json_real(x->mde));
