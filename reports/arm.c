@@ -60,6 +60,22 @@ enum kva_badge kva_badge_of(const struct kva_data_cell *c,
     return m->audit < 0 ? KVA_BADGE_UNVERIFIED : KVA_BADGE_PHYSICAL;
 }
 
+enum kva_badge kva_badge_of_cell(const struct kva_data *d, const struct kva_cells *c,
+                                 int cell)
+{
+    enum kva_badge worst = KVA_BADGE_NONE;
+    int bits = 0;
+
+    for (int i = c->first_outcome[cell]; i < c->first_outcome[cell + 1]; i++)
+        if (strcmp(d->outcomes[i].status, "ok") == 0) {
+            enum kva_badge badge = kva_badge_of(&d->cells[cell], &d->outcomes[i], &bits);
+
+            if (worst == KVA_BADGE_NONE || badge > worst)
+                worst = badge;
+        }
+    return worst;
+}
+
 /* Medians of times over the outcomes that ran alone. */
 enum { T_TTFT, T_PREFILL, T_SCORE, T_EVICT, T_QUESTION, T_STEP, N_TIMES };
 

@@ -247,6 +247,7 @@ enum {
     U_TURN,
     U_SCORE,
     U_END,
+    U_AUDIT,
     U_N,
     U_SPEC,
     U_BUDGET_KIND,
@@ -263,6 +264,7 @@ static const struct kva_col TURNS[U_COLS] = {
      "mean over contexts with its 95 % interval"},
     {"end_bytes", "cache at the end", "", KVA_COL_BYTES, 0, false, 1, false,
      "bytes held after the answer, mean; grows from turn to turn in a conversation"},
+    {"audit", "audit", "", KVA_COL_TEXT, 0, false, 0, false, "what the bytes prove"},
     {"n", "n", "", KVA_COL_INT, 0, false, 2, false, "answers"},
     {"method_spec", "specification", "", KVA_COL_TEXT, 0, false, 99, false, "canonical"},
     {"budget_kind", "budget kind", "", KVA_COL_TEXT, 0, false, 99, false, ""},
@@ -279,19 +281,24 @@ static int turns_of(const struct kva_data *d, int task)
     return n;
 }
 
-/* Mean bytes after the answers of one turn; NaN: not recorded. */
+/* Mean bytes after the answers of one turn, NaN: not recorded; and what they prove. */
 static double end_bytes(const struct kva_data *d, const struct kva_cells *c, int cell,
-                        int turn)
+                        int turn, enum kva_badge *worst)
 {
     double sum = 0;
+    int bits = 0;
     int n = 0;
 
     for (int i = c->first_outcome[cell]; i < c->first_outcome[cell + 1]; i++) {
         const struct kva_data_outcome *o = &d->outcomes[i];
+        enum kva_badge badge;
 
         if (strcmp(o->status, "ok") != 0 || !o->has_memory ||
             d->samples[o->sample].turn != turn)
             continue;
+        badge = kva_badge_of(&d->cells[cell], o, &bits);
+        if (*worst == KVA_BADGE_NONE || badge > *worst)
+            *worst = badge;
         sum += (double)o->memory.kv_end_bytes;
         n++;
     }
@@ -300,7 +307,8 @@ static double end_bytes(const struct kva_data *d, const struct kva_cells *c, int
 
 static void turn_row(struct kva_report *r, const struct kva_board *b,
                      const struct kva_arm *a, int task, const char *turn,
-                     struct kva_val score, double end, int n, struct kva_tab *t)
+                     struct kva_val score, double end, enum kva_badge badge, int n,
+                     struct kva_tab *t)
 {
     struct kva_row *row = kva_tab_row(r, t);
     struct kva_val *v;
@@ -315,6 +323,7 @@ static void turn_row(struct kva_report *r, const struct kva_board *b,
     v[U_TURN] = kva_val_text(turn);
     v[U_SCORE] = score;
     v[U_END] = kva_val_number(end);
+    v[U_AUDIT] = kva_val_text(badge == KVA_BADGE_NONE ? NULL : kva_badge_text(badge));
     v[U_N] = kva_val_number(n);
     v[U_BUDGET_KIND] = kva_val_text(a->budget_kind);
     v[U_BUDGET] = kva_val_number(a->budget);
@@ -333,6 +342,8 @@ static void turn_rows(struct kva_report *r, const struct kva_data *d,
 
     r->nomem |= !x;
     for (int k = 0; x && k < turns; k++) {
+        enum kva_badge badge = KVA_BADGE_NONE;
+        double end = end_bytes(d, c, cell, k, &badge);
         int n = 0;
 
         for (int i = c->first[cell]; i < c->first[cell + 1]; i++)
@@ -345,11 +356,11 @@ static void turn_rows(struct kva_report *r, const struct kva_data *d,
                  kva_val_interval(
                      kva_stat_mean(x, (size_t)n),
                      kva_stat_single(x, (size_t)n, d->tasks[b->task[task]].binary)),
-                 end_bytes(d, c, cell, k), n, t);
+                 end, badge, n, t);
     }
     free(x);
     turn_row(r, b, a, task, "mean", kva_val_number(whole ? sum / turns : (double)NAN),
-             (double)NAN, total, t);
+             (double)NAN, KVA_BADGE_NONE, total, t);
     if (start > 0 && t->n_row > start)
         t->row[start].group = true;
 }

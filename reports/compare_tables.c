@@ -197,7 +197,9 @@ enum {
     P_VISIBLE_A,
     P_VISIBLE_B,
     P_BYTES_A,
+    P_AUDIT_A,
     P_BYTES_B,
+    P_AUDIT_B,
     P_NOISE,
     P_COLS
 };
@@ -244,7 +246,9 @@ static const struct kva_col PAIRS[P_COLS] = {
     {"visibility_b", "visibility B", "", KVA_COL_TEXT, 0, false, 99, false, ""},
     {"bytes_a", "bytes A", "", KVA_COL_BYTES, 0, false, 99, false,
      "mean cost: of the full cache where a cell masks"},
+    {"audit_a", "audit A", "", KVA_COL_TEXT, 0, false, 99, false, "what they prove"},
     {"bytes_b", "bytes B", "", KVA_COL_BYTES, 0, false, 99, false, ""},
+    {"audit_b", "audit B", "", KVA_COL_TEXT, 0, false, 99, false, ""},
     {"noise", "noise floor", "points", KVA_COL_PERCENT, 1, false, 99, false,
      "missing: not measured"},
 };
@@ -336,8 +340,18 @@ static const char *budget(struct kva_compare *x, int cell)
                              x->d->cells[cell].budget);
 }
 
+/* The verdict on a cell's bytes; counts those that could not be checked. */
+static struct kva_val audit(const struct kva_compare *x, int cell, int *unverified)
+{
+    enum kva_badge badge =
+        cell < 0 ? KVA_BADGE_NONE : kva_badge_of_cell(x->d, x->c, cell);
+
+    *unverified += badge == KVA_BADGE_UNVERIFIED;
+    return kva_val_text(badge == KVA_BADGE_NONE ? NULL : kva_badge_text(badge));
+}
+
 static void fill_identity(struct kva_compare *x, const struct kva_duel *y,
-                          struct kva_row *row)
+                          struct kva_row *row, int *unverified)
 {
     const struct kva_data_cell *a = &x->d->cells[y->a];
     const struct kva_data_cell *b = y->b < 0 ? NULL : &x->d->cells[y->b];
@@ -351,6 +365,7 @@ static void fill_identity(struct kva_compare *x, const struct kva_duel *y,
     row->cell[P_SCHEDULE_A] = kva_val_text(a->schedule);
     row->cell[P_VISIBLE_A] = kva_val_text(a->visibility);
     row->cell[P_BYTES_A] = kva_val_number(y->bytes_a);
+    row->cell[P_AUDIT_A] = audit(x, y->a, unverified);
     row->cell[P_METHOD_B] = kva_val_text(b ? b->method : NULL);
     row->cell[P_KIND_B] = kva_val_text(b ? b->budget_kind : NULL);
     row->cell[P_KEEP_B] = kva_val_number(b ? b->budget : (double)NAN);
@@ -358,10 +373,11 @@ static void fill_identity(struct kva_compare *x, const struct kva_duel *y,
     row->cell[P_SCHEDULE_B] = kva_val_text(b ? b->schedule : NULL);
     row->cell[P_VISIBLE_B] = kva_val_text(b ? b->visibility : NULL);
     row->cell[P_BYTES_B] = kva_val_number(y->bytes_b);
+    row->cell[P_AUDIT_B] = audit(x, y->b, unverified);
 }
 
 static void pair_row(struct kva_compare *x, int match, const struct kva_duel *y,
-                     unsigned keys, struct kva_tab *t)
+                     unsigned keys, struct kva_tab *t, int *unverified)
 {
     struct kva_row *row = kva_tab_row(x->r, t);
     double k = x->opts->nats ? -1 : 1; /* nats are shown as they are stored */
@@ -396,7 +412,7 @@ static void pair_row(struct kva_compare *x, int match, const struct kva_duel *y,
             kva_arena_printf(&x->r->arena, "%s: %s", verdict, y->why ? y->why : ""));
         row->cell[P_WHY] = kva_val_text(y->why);
     }
-    fill_identity(x, y, row);
+    fill_identity(x, y, row, unverified);
 }
 
 /* People get the table of one matching, exports that of both. */
@@ -407,6 +423,7 @@ static void pairs_table(struct kva_compare *x)
 
     for (int m = 0; m < 2; m++) {
         struct kva_tab *t;
+        int unverified = 0;
 
         if (!x->done[m] || (m && x->done[0] && !x->opts->list_all))
             continue;
@@ -416,7 +433,12 @@ static void pairs_table(struct kva_compare *x)
         t->heading = t->caption =
             m ? "Cell by cell, equal bytes" : "Cell by cell, nominal budgets";
         for (int i = 0; i < x->duels[m].n; i++)
-            pair_row(x, m, &x->duels[m].v[i], keys, t);
+            pair_row(x, m, &x->duels[m].v[i], keys, t, &unverified);
+        if (unverified)
+            kva_tab_note(x->r, t,
+                         "UNVERIFIED: the bytes of %d of the %d cells compared here "
+                         "could not be checked.",
+                         unverified, 2 * x->duels[m].n);
     }
 }
 

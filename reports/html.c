@@ -373,7 +373,7 @@ static void content(const struct kva_report *r, const struct kva_tab *t,
     const struct kva_val *v = &row->cell[c];
     struct kva_buf text;
 
-    if (strcmp(col->id, "audit") == 0 && v->text) {
+    if (strncmp(col->id, "audit", 5) == 0 && v->text) { /* of a row, or of its sides */
         kva_buf_puts(out, "<span class=\"badge b-");
         lower(v->text, out);
         kva_buf_puts(out, "\">");

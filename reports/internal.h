@@ -286,6 +286,9 @@ enum kva_status kva_boards_build(struct kva_report *r, const struct kva_data *d,
 /* Audit verdict of one outcome (reports.md 5.2); *bits gathers the audit bits seen. */
 enum kva_badge kva_badge_of(const struct kva_data_cell *c,
                             const struct kva_data_outcome *o, int *bits);
+/* The worst of a cell's finished outcomes. */
+enum kva_badge kva_badge_of_cell(const struct kva_data *d, const struct kva_cells *c,
+                                 int cell);
 /* Everything of one arm that needs no other method. `work` of kva_boards_compute. */
 void kva_arm_measure(const struct kva_data *d, const struct kva_cells *c,
                      const struct kva_board *b, struct kva_arm *arm);

@@ -3,7 +3,9 @@
  *
  * Accounted bytes are deterministic: any growth of kv_alloc or kv_meta of a sample fails.
  * dev_peak_bytes, of cells that ran alone, may grow by the larger of a fixed amount and a
- * share. An audit verdict that got worse fails. Less is reported, never failed. */
+ * share. An audit verdict that got worse fails; but UNVERIFIED is a badge (ruling R13):
+ * that the machine could not tell this night is a warning. Less is reported, never
+ * failed. */
 #include "reports/regress_internal.h"
 
 #include <math.h>
@@ -45,6 +47,11 @@ static void add(struct sums *s, const struct kva_regress_opts *o, double scale,
     }
 }
 
+static bool is_worse(const struct sums *s)
+{
+    return s->is > s->was && s->was != KVA_BADGE_NONE && s->is != KVA_BADGE_UNVERIFIED;
+}
+
 static void judge(struct kva_regress *r, struct kva_regress_row *row,
                   const struct sums *s)
 {
@@ -63,15 +70,19 @@ static void judge(struct kva_regress *r, struct kva_regress_row *row,
                        "to %lld on %lld; ",
                        s->peak_grown, s->n_peak, (long long)s->peak,
                        (long long)s->peak_base);
-    if (s->is > s->was && s->was != KVA_BADGE_NONE)
+    if (is_worse(s))
         kva_buf_printf(&b, "audit verdict %s, was %s; ", kva_badge_text(s->is),
                        kva_badge_text(s->was));
     if (b.len)
         row->verdict = KVA_REGRESS_FAIL;
+    else if (s->is == KVA_BADGE_UNVERIFIED && s->was < s->is)
+        row->verdict = KVA_REGRESS_WARN;
     else if (s->shrunk || s->is < s->was)
         row->verdict = KVA_REGRESS_BETTER;
     kva_buf_printf(&b, "%.10g to %.10g bytes a sample%s, n %d", row->base, row->now,
                    s->shrunk ? ", less" : "", s->n);
+    if (s->is == KVA_BADGE_UNVERIFIED)
+        kva_buf_puts(&b, "; UNVERIFIED: the bytes could not be checked");
     row->message = b.failed ? NULL : kva_arena_strdup(&r->arena, b.data);
     kva_buf_release(&b);
 }

@@ -43,7 +43,7 @@ static const struct kva_col MEMORY[M_COLS] = {
      "largest allocated + meta at any time"},
     {"peak_source", "peak from", "", KVA_COL_TEXT, 0, false, 6, false,
      "alone: a cell by itself; shared: what the cell would hold alone"},
-    {"audit", "audit", "", KVA_COL_TEXT, 0, false, 2, false, "verdict of the held bytes"},
+    {"audit", "audit", "", KVA_COL_TEXT, 0, false, 0, false, "verdict of the held bytes"},
     {"method_spec", "specification", "", KVA_COL_TEXT, 0, false, 99, false, "canonical"},
 };
 

@@ -85,6 +85,37 @@ static void counts(const struct run *x, int row, int win, int tie, int loss, int
     assert_int_equal((int)num(x->r, "tallies", row, "n"), win + tie + loss + invalid);
 }
 
+/* Ruling R13: a badge, in words for people and a column for programs. */
+static void bytes_that_could_not_be_checked_are_said(void **state)
+{
+    struct world *w = simple_world();
+    struct run x;
+    char *text;
+
+    (void)state;
+    x = methods(w, "half+uniform", "good+uniform");
+    assert_int_equal(x.rc, KVA_OK);
+    text = rendered(x.r, kva_report_text);
+    assert_null(strstr(text, "UNVERIFIED"));
+    free(text);
+    assert_string_equal(at(x.r, "pairs", 0, "audit_a")->text, "PHYSICAL");
+    kva_report_free(x.r);
+    for (int o = 0; o < w->d.n_outcomes; o++)
+        if (strcmp(w->cell[w->out[o].cell].method, "half+uniform") == 0)
+            w->out[o].memory.audit = -1;
+    x = methods(w, "half+uniform", "good+uniform");
+    text = rendered(x.r, kva_report_text);
+    assert_non_null(strstr(text, "UNVERIFIED: the bytes of 1 of the 2 cells"));
+    free(text);
+    assert_string_equal(at(x.r, "pairs", 0, "audit_a")->text, "UNVERIFIED");
+    assert_string_equal(at(x.r, "pairs", 0, "audit_b")->text, "PHYSICAL");
+    text = rendered(x.r, kva_report_json);
+    assert_non_null(strstr(text, "\"audit_a\":\"UNVERIFIED\""));
+    free(text);
+    kva_report_free(x.r);
+    free(w);
+}
+
 static void the_four_pairs_of_the_document(void **state)
 {
     static const double delta[4] = {0.04, 0, -0.002, (double)NAN};
@@ -719,6 +750,7 @@ static void the_view_shows_masked_methods_beside_physical_ones(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_that_could_not_be_checked_are_said),
         cmocka_unit_test(the_four_pairs_of_the_document),
         cmocka_unit_test(a_count_that_does_not_add_up_is_no_tally),
         cmocka_unit_test(sign_tests_of_the_document),

@@ -327,6 +327,32 @@ static void a_worse_audit_verdict_fails(void **state)
     free(b);
 }
 
+/* Ruling R13: UNVERIFIED is a badge. */
+static void bytes_that_could_not_be_checked_warn(void **state)
+{
+    struct kva_regress_opts o = only(KVA_REGRESS_MEMORY);
+    struct world *a = held(0, 0), *b = held(0, 0);
+    struct kva_regress r;
+
+    (void)state;
+    b->out[1].memory.audit = -1;
+    decided(&r, &a->d, &b->d, &o);
+    assert_int_equal(r.row[0].verdict, KVA_REGRESS_WARN);
+    assert_int_equal(kva_regress_exit(&r), 0);
+    assert_non_null(strstr(r.row[0].message, "UNVERIFIED"));
+    kva_regress_release(&r);
+    decided(&r, &b->d, &b->d, &o); /* as before: said, no warning */
+    assert_int_equal(r.row[0].verdict, KVA_REGRESS_PASS);
+    assert_non_null(strstr(r.row[0].message, "UNVERIFIED"));
+    kva_regress_release(&r);
+    b->out[1].memory.kv_alloc_bytes++; /* and never hides a growth */
+    decided(&r, &a->d, &b->d, &o);
+    assert_int_equal(r.row[0].verdict, KVA_REGRESS_FAIL);
+    kva_regress_release(&r);
+    free(a);
+    free(b);
+}
+
 static void a_time_gate_survives_every_failed_allocation(void **state)
 {
     const double ms[] = {10, 10.1, 9.9, 10, 10.1, 9.9, 10, 10.1};
@@ -376,6 +402,7 @@ int main(void)
         cmocka_unit_test(one_byte_more_fails_and_less_is_reported),
         cmocka_unit_test(the_device_peak_has_room_of_4_mib_or_a_percent),
         cmocka_unit_test(a_worse_audit_verdict_fails),
+        cmocka_unit_test(bytes_that_could_not_be_checked_warn),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

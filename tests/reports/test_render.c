@@ -585,6 +585,64 @@ static void every_view_renders_in_every_format(void **state)
     free(w);
 }
 
+/* Ruling R13: where bytes are shown it is shown whether they could be checked, and no
+ * narrow terminal drops that before them. */
+static void bytes_never_stand_without_their_verdict(void **state)
+{
+    struct world *w = simple_world();
+    struct kva_report *r;
+    char *text[4];
+    int tables = 0, rows = 0;
+
+    (void)state;
+    for (int i = 0; i < w->d.n_samples; i++)
+        w->sample[i].turn = i % 2; /* the table of turns has bytes, too */
+    for (int o = 0; o < w->d.n_outcomes; o++)
+        if (strcmp(w->cell[w->out[o].cell].method, "half+uniform") == 0)
+            w->out[o].memory.audit = -1;
+    r = built(w, NULL);
+    for (int i = 0; i < r->n_tab; i++) {
+        const struct kva_tab *t = &r->tab[i];
+        int audit = -1, bytes = 1000;
+
+        if (t->view == KVA_VIEW_ABOUT || t->view == KVA_VIEW_AUDIT)
+            continue; /* of machines; claim by claim with verdicts of their own */
+        for (int c = 0; c < t->n_col; c++) {
+            if (strcmp(t->col[c].id, "audit") == 0)
+                audit = c;
+            if (t->col[c].kind == KVA_COL_BYTES && t->col[c].keep < bytes)
+                bytes = t->col[c].keep;
+        }
+        if (bytes == 1000)
+            continue;
+        tables++;
+        if (audit < 0 || t->col[audit].keep > bytes)
+            fail_msg("%s shows bytes without their verdict", t->id);
+        for (int k = 0; k < t->n_row; k++)
+            rows += t->row[k].cell[audit].text &&
+                    strcmp(t->row[k].cell[audit].text, "UNVERIFIED") == 0;
+    }
+    assert_true(tables >= 3);
+    assert_true(rows >= 3);
+    kva_report_free(r);
+    r = built(w, "memory");
+    text[0] = rendered(r, kva_report_text);
+    text[1] = rendered(r, kva_report_json);
+    text[2] = rendered(r, kva_report_csv);
+    for (int i = 0; i < 3; i++) {
+        assert_non_null(strstr(text[i], "UNVERIFIED"));
+        free(text[i]);
+    }
+    kva_report_free(r);
+    r = built(w, NULL);
+    text[3] = page(r, NULL);
+    assert_non_null(
+        strstr(text[3], "<span class=\"badge b-unverified\">UNVERIFIED</span>"));
+    free(text[3]);
+    kva_report_free(r);
+    free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -605,6 +663,7 @@ int main(void)
         cmocka_unit_test(the_same_data_give_the_same_bytes_and_no_path_or_host),
         cmocka_unit_test(source_date_epoch_replaces_the_time),
         cmocka_unit_test(every_view_renders_in_every_format),
+        cmocka_unit_test(bytes_never_stand_without_their_verdict),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
