@@ -178,7 +178,14 @@ $(B)/tests/cheats/%: tests/cheats/%.c $(CHEATS) $(LIBS)
 	$(Q)$(CC) $(CFLAGS) -DKVA_TEST_CHEATS -Wno-missing-prototypes $(LDFLAGS) -o $@ $< \
 	  $(CHEATS) $(LIBS) $(PKG_LIBS) -lcmocka
 
-.SECONDARY: $(CUDA_OBJ) $(SIMT_OBJ)
+# those of a device, which is emulated
+$(B)/tests/cheats/test_device_cheats: tests/cheats/test_device_cheats.c $(CHEATS) $(SIMT_OBJ) $(LIBS)
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -DKVA_HOST_SIMT -DKVA_TEST_CHEATS -Wno-missing-prototypes $(LDFLAGS) -o $@ $< \
+	  $(CHEATS) $(SIMT_OBJ) $(LIBS) $(PKG_LIBS) -lcmocka -lstdc++
+
+.SECONDARY: $(CUDA_OBJ) $(SIMT_OBJ) $(CHEATS)
 # emulated kernels: tests/simt/test_*.cpp with all of the backend and the program's libraries
 SIMT_TESTS := $(patsubst %.cpp,$(B)/%,$(wildcard tests/simt/test_*.cpp))
 $(B)/tests/simt/%: tests/simt/%.cpp $(SIMT_OBJ) $(LIBS) $(wildcard tests/simt/*.h kernels/cuda/*.h)

@@ -13,10 +13,17 @@ enum kva_cheat {
     KVA_CHEAT_GROW      /* nothing is evicted while answering, whatever the schedule */
 };
 #ifdef KVA_TEST_CHEATS
+struct kva_session;
+struct kva_keep;
 extern enum kva_cheat kva_cheat_planted;
+/* NULL, or what a cell that runs alone does with the entries that are about to go. */
+extern void (*kva_cheat_evicting)(struct kva_session *s, const struct kva_keep *keep);
 #define KVA_CHEATS(x) (kva_cheat_planted == (x))
+#define KVA_CHEAT_EVICTING(s, keep)                                                      \
+    (kva_cheat_evicting != NULL ? kva_cheat_evicting((s), (keep)) : (void)0)
 #else
-#define KVA_CHEATS(x) false
+#define KVA_CHEATS(x)               false
+#define KVA_CHEAT_EVICTING(s, keep) (void)0
 #endif
 
 #endif

@@ -4,48 +4,13 @@
  *
  * TTFT runs from token ids to the first generated id: prefill, scoring, allocation,
  * eviction, trim and question pass. The cache is cut in place, so the peak is what a
- * server would hold. Witness: what the driver of a device counts as in use; on the CPU
- * the resident set of the process, its high-water mark reset before the cell (kernels.md
- * 6).
- */
+ * server would hold; counters that are not ours witness it (witness.h). */
+#include "runner/cheats.h"
 #include "runner/exec_internal.h"
+#include "runner/witness.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-static int64_t status_kb(const char *key)
-{
-    FILE *f = fopen("/proc/self/status", "re");
-    char line[256];
-    int64_t kb = -1;
-    size_t n = strlen(key);
-
-    while (f != NULL && fgets(line, sizeof line, f) != NULL)
-        if (strncmp(line, key, n) == 0)
-            kb = strtoll(line + n, NULL, 10);
-    if (f != NULL)
-        (void)fclose(f);
-    return kb;
-}
-
-static int64_t rss_bytes(const char *key)
-{
-    int64_t kb = status_kb(key);
-
-    return kb < 0 ? -1 : kb * 1024;
-}
-
-static void reset_peak(void)
-{
-    FILE *f = fopen("/proc/self/clear_refs", "we");
-
-    if (f != NULL) {
-        (void)fputs("5", f);
-        (void)fclose(f);
-    }
-}
 
 static int by_ns(const void *a, const void *b)
 {
@@ -60,8 +25,7 @@ struct alone {
     struct kva_parts parts;
     int n_cut;
     uint64_t before_alloc;
-    int64_t witness0; /* bytes, before the cell; -1: nobody counts */
-    uint64_t others0; /* bytes that are no pages, by our own account */
+    struct kva_witness witness;
     struct kva_result *r;
     const struct kva_unit_run *u;
     int question;
@@ -118,6 +82,7 @@ static enum kva_status prefill_alone(struct kva_unit_run *u, struct alone *a,
     kva_parts_enter(u->parts, KVA_PART_EVICT);
     out.scratch = own.scratch;
     out.noted = own.noted;
+    KVA_CHEAT_EVICTING(s, &d.keep);
     if (!d.nothing_to_do)
         KVA_GO(kva_session_keep(s, &d.keep, err));
     KVA_GO(kva_kvstore_trim(kva_session_store(s), err));
@@ -143,39 +108,6 @@ static enum kva_status rotate_alone(struct alone *a, struct kva_error *err)
     KVA_TRY(kva_session_rerotate(a->rc.session, err));
     kva_parts_enter(&a->parts, KVA_PART_NONE);
     return KVA_OK;
-}
-
-/* Bytes in use by an independent counter; *others: what of them we say is no pages. */
-static int64_t counted(const struct kva_unit_run *u, uint64_t *others)
-{
-    struct kva_ops *ops = kva_model_ops(u->model);
-
-    if (ops->memory_used != NULL)
-        return (int64_t)ops->memory_used(ops, others);
-    *others = kva_model_scratch_bytes(u->model);
-    return rss_bytes("RssAnon:");
-}
-
-/* Bit 16: the counter agrees with the store's own account, max(2 MiB, 2 %). Tables and
- * what methods note lie on the host; a device's part of them is among `others`. */
-static void witness(struct alone *a, struct kva_db_memory *m)
-{
-    uint64_t others;
-    int64_t now = counted(a->u, &others), account, slack;
-
-    if (now < 0 || a->witness0 < 0)
-        return;
-    m->dev_delta_bytes = now - a->witness0;
-    account = m->kv_committed_bytes + (int64_t)(others - a->others0);
-    if (kva_model_ops(a->u->model)->memory_used == NULL) {
-        account += m->kv_meta_bytes;
-        if (!kva_keeps_state(a->rc.cell))
-            account += (int64_t)(kva_session_window_bytes(a->rc.session) +
-                                 kva_session_collect_bytes(a->rc.session));
-    }
-    slack = account / 50 > (2 << 20) ? account / 50 : (2 << 20);
-    if (a->rc.cell->enforce == KVA_PHYSICAL && m->dev_delta_bytes > account + slack)
-        kva_audit_add(m, 16);
 }
 
 static void timing_fill(struct alone *a, struct kva_db_timing *t)
@@ -205,8 +137,10 @@ static void timing_fill(struct alone *a, struct kva_db_timing *t)
     t->decode_p99_ns = (int64_t)a->rc.step_ns[(99 * n + 99) / 100 - 1];
 }
 
-enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job,
-                               struct kva_result *r, struct kva_error *err)
+/* `again`: the witness asks for another look, which is the `last`. */
+static enum kva_status run_alone(struct kva_unit_run *u, const struct kva_job *job,
+                                 bool last, bool *again, struct kva_result *r,
+                                 struct kva_error *err)
 {
     const struct kva_cell *cell = &u->plan->cells[job->cell];
     const struct kva_question *q = &u->questions[job->question];
@@ -220,6 +154,7 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
     int seen, n, window = 0, extra;
     enum kva_status rc = KVA_OK;
 
+    *again = false;
     r->unit = u->unit_no;
     r->question = job->question;
     r->idx = u->items[job->question].idx;
@@ -269,8 +204,7 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
                       kva_prefills_own(cell) ? kva_moving_cap(u, cell, in.total, n, extra)
                                              : kva_page_cap(u->info, NULL, n, extra),
                       window, &want);
-    reset_peak();
-    a.witness0 = counted(u, &a.others0);
+    kva_witness_begin(&a.witness, u);
     KVA_GO(kva_model_ops(u->model)->sync(kva_model_ops(u->model), err));
     a.t0 = kva_now_ns();
     kva_parts_begin(&a.parts, kva_model_ops(u->model), KVA_PART_PREFILL);
@@ -282,7 +216,7 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
     KVA_GO(rotate_alone(&a, err));
     kva_memory_fill(u, &a.rc, n, a.before_alloc, &r->memory);
     r->memory.exec = KVA_EXEC_ALONE;
-    witness(&a, &r->memory);
+    kva_witness_look(&a.witness, u, &a.rc, &r->memory);
     a.rc.parts = &a.parts;
     KVA_GO(kva_wave_run(u->model, cells, 1, u->chunk, u->opts->stop, ended, NULL, u->rows,
                         err));
@@ -291,12 +225,15 @@ enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job
         rc = KVA_FAIL(err, a.rc.failed.code, "%s", a.rc.failed.text);
         goto out;
     }
-    r->memory.host_peak_bytes = rss_bytes("VmHWM:");
+    r->memory.host_peak_bytes = kva_witness_host_peak();
     kva_memory_end(u, &a.rc, &r->memory);
     r->has_memory = r->has_timing = true;
     kva_parts_end(&a.parts);
     timing_fill(&a, &r->timing);
     KVA_GO(kva_unit_score(u, job->question, &a.rc, r, err));
+    kva_session_free(a.rc.session);
+    a.rc.session = NULL;
+    *again = kva_witness_end(&a.witness, last, &r->memory);
 out:
     u->parts = NULL;
     kva_session_free(a.rc.session);
@@ -304,4 +241,16 @@ out:
     free(a.rc.step_ns);
     free(ids);
     return rc;
+}
+
+enum kva_status kva_exec_alone(struct kva_unit_run *u, const struct kva_job *job,
+                               struct kva_result *r, struct kva_error *err)
+{
+    bool again;
+
+    KVA_TRY(run_alone(u, job, false, &again, r, err));
+    if (!again)
+        return KVA_OK;
+    kva_result_release(r);
+    return run_alone(u, job, true, &again, r, err);
 }

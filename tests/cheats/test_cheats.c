@@ -16,6 +16,7 @@
 #include "runner/commands.h"
 
 enum kva_cheat kva_cheat_planted;
+void (*kva_cheat_evicting)(struct kva_session *s, const struct kva_keep *keep);
 
 /* Entries of the retrieval model are large beside their positions, as those of real
  * models are; answers of the tiny model run to their limit, so that caches grow by more

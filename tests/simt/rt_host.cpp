@@ -2,10 +2,10 @@
 /* rt_host.cpp - rt.h in ordinary memory: what the backend asks of a device happens at
  * once.
  *
- * Held work (queue.h) runs when somebody waits, from the graph's own copies where there is
- * one: a patch that was forgotten shows.
+ * Held work (queue.h) runs when somebody waits, from the graph's own copies where there
+ * is one: a patch that was forgotten shows.
  *
- * Allocations are pieces of the heap of their exact size, filled with NaN; ranges are
+ * Allocations are pieces of their exact size, filled with NaN; ranges are
  * address space of which only the committed part can be touched. Every byte is counted as
  * a device would count it. Mistakes of the emulator (simt.h) are failures of the device
  * here. */
@@ -22,6 +22,7 @@ extern "C" {
 #include <new>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <vector>
 
@@ -42,7 +43,53 @@ namespace
 
 size_t device_bytes = (size_t)64 << 30, used, peak;
 struct kva_rt_host_traffic asked;
+size_t others; /* of another program */
 bool ranges = true;
+
+/* Memory of the device is none of the host's: shared pages do not count as its anonymous
+ * ones. With the address sanitizer pieces are the heap's, which it watches. */
+#ifdef __SANITIZE_ADDRESS__
+void *piece_new(size_t bytes)
+{
+    void *p = NULL;
+
+    return posix_memalign(&p, 256, bytes) == 0 ? p : NULL;
+}
+void piece_free(void *p, size_t)
+{
+    free(p);
+}
+#else
+void *piece_new(size_t bytes)
+{
+    void *p =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    return p == MAP_FAILED ? NULL : p;
+}
+void piece_free(void *p, size_t bytes)
+{
+    (void)munmap(p, bytes);
+}
+#endif
+uint8_t *range_new(size_t bytes)
+{
+    void *p =
+        mmap(NULL, bytes, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return p == MAP_FAILED ? NULL : (uint8_t *)p;
+}
+bool range_open(uint8_t *at, size_t bytes)
+{
+    return bytes == 0 || mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0;
+}
+void range_shut(uint8_t *at, size_t bytes)
+{
+    if (bytes == 0)
+        return;
+    (void)madvise(at, bytes, MADV_REMOVE);
+    (void)mprotect(at, bytes, PROT_NONE);
+}
 
 bool take(size_t bytes)
 {
@@ -152,8 +199,8 @@ void graph_destroy(void *, void *graph)
 {
     delete static_cast<std::vector<copy> *>(graph);
 }
-const kva_replayer replayer = {nullptr,     host_new,     host_free,
-                               graph_build, graph_patch,  graph_launch,
+const kva_replayer replayer = {nullptr,     host_new,      host_free,
+                               graph_build, graph_patch,   graph_launch,
                                graph_wait,  graph_destroy, issue};
 
 bool hold_launch(const kva_simt_held *h)
@@ -212,6 +259,11 @@ size_t kva_rt_host_waits(void)
 struct kva_rt_host_traffic kva_rt_host_traffic(void)
 {
     return asked;
+}
+
+void kva_rt_host_others(size_t bytes)
+{
+    others = bytes;
 }
 
 enum kva_status kva_rt_open(struct kva_rt **rt, struct kva_error *err)
@@ -280,17 +332,18 @@ void kva_rt_mem_info(struct kva_rt *rt, size_t *free_bytes, size_t *total_bytes)
 {
     (void)rt;
     *total_bytes = device_bytes;
-    *free_bytes = device_bytes > used ? device_bytes - used : 0;
+    *free_bytes = device_bytes > used + others ? device_bytes - used - others : 0;
 }
 
 void *kva_rt_alloc(struct kva_rt *rt, size_t bytes, bool shared)
 {
-    void *p = NULL;
+    void *p;
 
     (void)shared;
     if (!take(bytes))
         return NULL;
-    if (posix_memalign(&p, 256, bytes) != 0) {
+    p = piece_new(bytes);
+    if (p == NULL) {
         used -= bytes;
         return NULL;
     }
@@ -307,8 +360,8 @@ void kva_rt_free(struct kva_rt *rt, void *p)
     if (at == rt->pieces.end())
         return;
     used -= at->second;
+    piece_free(p, at->second);
     rt->pieces.erase(at);
-    free(p);
 }
 
 int *kva_rt_flag_new(struct kva_rt *rt)
@@ -369,8 +422,8 @@ enum kva_status kva_rt_reserve(struct kva_rt *rt, size_t bytes, size_t chunk,
     r->resident = ranges;
     if (!ranges && !take(bytes))
         return KVA_FAIL(err, KVA_ENOMEM, "%zu bytes of the device", bytes);
-    r->base = (uint8_t *)kva_mem_reserve(bytes);
-    if (r->base == NULL || (!ranges && kva_mem_commit(r->base, bytes) != 0))
+    r->base = range_new(bytes);
+    if (r->base == NULL || (!ranges && !range_open(r->base, bytes)))
         return KVA_FAIL(err, KVA_ENOMEM, "%zu bytes cannot be reserved", bytes);
     return KVA_OK;
 }
@@ -385,7 +438,7 @@ enum kva_status kva_rt_commit(struct kva_rt *rt, struct kva_rt_range *r, size_t 
     if (r->resident) {
         if (!take(bytes))
             return KVA_FAIL(err, KVA_ENOMEM, "%zu bytes of the device", bytes);
-        if (kva_mem_commit(r->base + from, bytes) != 0) {
+        if (!range_open(r->base + from, bytes)) {
             used -= bytes;
             return KVA_FAIL(err, KVA_ENOMEM, "%zu bytes cannot be committed", bytes);
         }
@@ -401,7 +454,7 @@ void kva_rt_decommit(struct kva_rt *rt, struct kva_rt_range *r, size_t from, siz
     r->committed = from;
     if (!r->resident)
         return;
-    kva_mem_decommit(r->base + from, bytes);
+    range_shut(r->base + from, bytes);
     used -= bytes;
 }
 
@@ -411,7 +464,7 @@ void kva_rt_release(struct kva_rt *rt, struct kva_rt_range *r)
     if (r->base == NULL)
         return;
     used -= r->resident ? r->committed : r->bytes;
-    kva_mem_release(r->base, r->bytes);
+    (void)munmap(r->base, r->bytes);
     memset(r, 0, sizeof *r);
 }
 

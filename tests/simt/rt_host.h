@@ -31,6 +31,9 @@ void kva_rt_host_size(size_t bytes);
 /* Bytes in use now: what mem_info counts, and the most there ever were. */
 size_t kva_rt_host_used(void);
 size_t kva_rt_host_peak(void);
+/* Another program on the device holds this many bytes from now on; the driver counts them
+ * as it counts ours. */
+void kva_rt_host_others(size_t bytes);
 /* Whether the driver has ranges whose memory comes and goes (default true). */
 void kva_rt_host_ranges(bool available);
 /* Lets the host touch memory of the device, or no longer: for a test that compares what
