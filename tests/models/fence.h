@@ -21,6 +21,7 @@ static struct {
         uint8_t *p, *end;
     } array[32];
     int held, inside; /* arrays, calls */
+    int fail_at;      /* which request from now on finds no memory; 0: none */
     volatile sig_atomic_t touched;
 } fence;
 
@@ -67,6 +68,8 @@ static void *fence_alloc(struct kva_ops *ops, size_t bytes, enum kva_mem where)
         return fence.real.alloc(ops, bytes, where);
     for (int i = 0; i < fence.held; i++)
         p = fence.array[i].end > p ? fence.array[i].end : p;
+    if (fence.fail_at > 0 && --fence.fail_at == 0)
+        return NULL;
     if (bytes > FENCE_BYTES - (size_t)(p - fence.base) || fence.held == 32)
         return NULL;
     fence_enter();

@@ -256,6 +256,52 @@ static void without_the_flag_its_bearers_are_seen(void **state)
     assert_non_null(strstr(seen, "fastcaote"));
 }
 
+/* Each request of a decision for the backend's memory fails once. */
+static void a_backend_without_memory_is_an_error(void **state)
+{
+    static const char *const specs[] = {
+        "knorm",    "keydiff",       "snapkv:window=8+adakv+critical",
+        "leverage", "lava:window=8", "lagkv:lag=16"};
+    const struct kva_schedule oneshot = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        struct kva_decide_in in = {.seed = 42, .block_len = TOKENS};
+        struct kva_method m;
+        struct kva_session *s;
+        int failures = 0;
+
+        OK(kva_method_parse(specs[i], &oneshot, &m, err));
+        s = read_prompt(&m);
+        kva_session_decide_in(s, &in);
+        fence_watch();
+        ops->host = false;
+        for (int at = 1, held = fence.held; at < 100; at++) {
+            struct kva_scores scores = {0};
+            struct kva_decision d = {0};
+            struct kva_error err = {0};
+            enum kva_status rc;
+
+            fence.fail_at = at;
+            rc = kva_method_score(&m, &in, &scores, NULL, &err);
+            if (rc == KVA_OK)
+                rc = kva_method_decide(&m, &in, &scores, total_of(s, 5), &d, NULL, &err);
+            kva_decision_release(&d);
+            kva_scores_release(&scores);
+            assert_true(rc == KVA_OK || rc == KVA_ENOMEM);
+            assert_true(fence.held <= held + 1); /* the model's angles stay */
+            failures += rc == KVA_ENOMEM;
+            if (fence.fail_at > 0)
+                break;
+        }
+        ops->host = true;
+        fence.fail_at = 0;
+        assert_true(failures > 0);
+        assert_int_equal(fence.touched, 0);
+        kva_session_free(s);
+    }
+}
+
 static void keys_are_turned_behind_the_fence(void **state)
 {
     struct kva_method m;
@@ -420,6 +466,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_method_follows_what_is_the_backend_s),
         cmocka_unit_test(without_the_flag_its_bearers_are_seen),
+        cmocka_unit_test(a_backend_without_memory_is_an_error),
         cmocka_unit_test(keys_are_turned_behind_the_fence),
         cmocka_unit_test(a_table_that_chooses_and_shares_is_asked),
         cmocka_unit_test(a_range_asks_for_its_own_layers),
