@@ -43,7 +43,8 @@ static bool same_schedule(const struct kva_cell *a, const struct kva_cell *b)
 static bool same_but_method(const struct kva_cell *a, const struct kva_cell *b)
 {
     return a->model == b->model && a->budget.kind == b->budget.kind &&
-           a->budget.value == b->budget.value && same_schedule(a, b) && a->kv == b->kv;
+           a->budget.value == b->budget.value && same_schedule(a, b) && a->kv == b->kv &&
+           kva_sampling_same(&a->sampling, &b->sampling);
 }
 
 static bool is_arm(const struct kva_cell *base, const struct kva_cell *c,
@@ -88,7 +89,9 @@ static int dense_of(const struct judge *j, int base)
         const struct kva_cell *c = &j->plan->cells[i];
 
         if (c->enforce == KVA_DENSE && c->method.dense && c->model == b->model &&
-            c->task == b->task && c->kv == b->kv && strcmp(c->numerics, b->numerics) == 0)
+            c->task == b->task && c->kv == b->kv &&
+            strcmp(c->numerics, b->numerics) == 0 &&
+            kva_sampling_same(&c->sampling, &b->sampling))
             return i;
     }
     return -1;

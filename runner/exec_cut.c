@@ -331,7 +331,7 @@ enum kva_status kva_live_open(struct kva_unit_state *st, struct kva_live *l,
         l->rc.next = b->last.argmax;
         l->rc.first_nll = b->last.nll;
         l->rc.first_ok = b->last.finite;
-        if (l->rc.logits != NULL)
+        if (l->rc.logits != NULL && b->logits != NULL)
             memcpy(l->rc.logits, b->logits,
                    (size_t)u->info->vocab * sizeof *l->rc.logits);
     }

@@ -220,21 +220,20 @@ static void print_groups(const struct kva_plan *p, const struct group *g, int n,
 /* A line for every way answers are drawn in. */
 static void print_sampling(const struct kva_plan *p, struct kva_buf *out)
 {
-    char text[KVA_SAMPLING_TEXT], other[KVA_SAMPLING_TEXT];
-
     for (int i = 0; i < p->n_cells; i++) {
+        const struct kva_sampling *how = &p->cells[i].sampling;
         int cells = 0, most = 0;
-        bool told = !kva_sampled(&p->cells[i].sampling);
+        bool told = !kva_sampled(how);
+        char text[KVA_SAMPLING_TEXT];
 
-        kva_sampling_text(&p->cells[i].sampling, text);
         for (int k = 0; k < p->n_cells && !told; k++) {
-            kva_sampling_text(&p->cells[k].sampling, other);
-            if (strcmp(text, other) != 0)
+            if (!kva_sampling_same(how, &p->cells[k].sampling))
                 continue;
             told = k < i;
             most = p->cells[k].reps > most ? p->cells[k].reps : most;
             cells++;
         }
+        kva_sampling_text(how, text);
         if (!told)
             kva_buf_printf(out, "%d cell%s at sampling %s, up to %d draw%s a sample\n",
                            cells, cells == 1 ? "" : "s", text, most,

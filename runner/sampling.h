@@ -17,6 +17,15 @@ static inline bool kva_sampled(const struct kva_sampling *s)
     return s->temperature > 0;
 }
 
+static inline bool kva_sampling_same(const struct kva_sampling *a,
+                                     const struct kva_sampling *b)
+{
+    if (!kva_sampled(a) || !kva_sampled(b))
+        return kva_sampled(a) == kva_sampled(b);
+    return a->temperature == b->temperature && a->top_p == b->top_p &&
+           a->top_k == b->top_k;
+}
+
 /* "greedy", or "t0.6-p0.95-k20"; p where it is below 1, k where it is above 0. The number
  * of draws is no part of it, as the number of samples is none of a task. */
 void kva_sampling_text(const struct kva_sampling *s, char out[KVA_SAMPLING_TEXT]);

@@ -326,16 +326,14 @@ enum kva_status kva_watch_tell_shut(struct kva_plan *plan, struct kva_db *db, in
 /* Two cells that differ in nothing but the budget and the task. */
 static bool same_method(const struct kva_cell *a, const struct kva_cell *b)
 {
-    char x[48], y[48], s[KVA_SAMPLING_TEXT], t[KVA_SAMPLING_TEXT];
+    char x[48], y[48];
 
     kva_schedule_text(&a->schedule, x);
     kva_schedule_text(&b->schedule, y);
-    kva_sampling_text(&a->sampling, s);
-    kva_sampling_text(&b->sampling, t);
     return a->model == b->model && a->enforce == b->enforce &&
            a->visibility == b->visibility && a->kv == b->kv &&
            strcmp(a->numerics, b->numerics) == 0 && strcmp(x, y) == 0 &&
-           strcmp(s, t) == 0 &&
+           kva_sampling_same(&a->sampling, &b->sampling) &&
            memcmp(a->method_digest, b->method_digest, sizeof a->method_digest) == 0;
 }
 

@@ -66,6 +66,10 @@ check merge 0 "$KVAUDIT" merge "$T/all.db" "${files[@]}"
 outcomes all >"$T/all.txt"
 same shards "$T/all.txt" "$T/one.txt"
 
+# an audit's arms are those of the same sampling; its probes ask questions that are empty, too
+check audit 0 "$KVAUDIT" audit "$T/s.json" --only method=keydiff,schedule=oneshot --limit 2 --db "$T/audit.db"
+has audit_judges "$T/out" "K3"
+
 # a sample's score is the mean of its draws, in boards and in pairs
 "$KVAUDIT" report answers --json --db "$T/one.db" >"$T/r.json"
 tables='[.tables[] | select(.id | endswith("-draws"))]'

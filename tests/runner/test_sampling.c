@@ -338,6 +338,43 @@ static void a_draw_is_what_a_session_says_that_is_stepped_by_hand(void **state)
     by_hand(20, true);
 }
 
+/* Every allocation of a unit may fail: it is run in halves, or fails as a whole, or an
+ * answer of it does. */
+static void a_unit_with_draws_may_run_out_of_memory(void **state)
+{
+    static struct fake_heard h;
+    static const int idx[] = {0};
+    struct kva_exec_opts opts = {0};
+    struct kva_sink sink = {&h, fake_sample, fake_results, NULL};
+    struct fake_plan f;
+    int whole = 0, tried = 0;
+
+    (void)state;
+    fake_needles();
+    fake_open(&f, SUITE("\"snapkv:window=4\"", "\"visibility\":\"full\","), idx, 1,
+              false);
+    set_jobs(&f, -1);
+    for (long n = 1; n < 4000; n += 1 + n / 25) { /* the last is of no allocation */
+        struct kva_error err = {0};
+        enum kva_status rc;
+        int64_t rows = 0;
+        int failed = 0;
+
+        memset(&h, 0, sizeof h);
+        kva_alloc_fail_at(n);
+        rc = kva_exec_unit(&f.plan, 0, false, &opts, &sink, &rows, &err);
+        kva_alloc_fail_at(0);
+        assert_true(rc == KVA_OK || rc == KVA_ENOMEM);
+        for (int i = 0; i < h.n; i++)
+            failed += strcmp(h.r[i].status, "ok") != 0;
+        whole += rc == KVA_OK && failed == 0 && h.n == 3 * (1 + DRAWS);
+        tried++;
+        fake_forget(&h);
+    }
+    assert_true(whole > 0 && whole < tried);
+    fake_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -348,6 +385,7 @@ int main(void)
         cmocka_unit_test(draws_part_after_what_the_schedule_evicts),
         cmocka_unit_test(in_a_conversation_every_draw_has_its_own),
         cmocka_unit_test(a_draw_is_what_a_session_says_that_is_stepped_by_hand),
+        cmocka_unit_test(a_unit_with_draws_may_run_out_of_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
