@@ -151,8 +151,10 @@ struct kva_db_memory {
     int64_t scratch_peak_bytes, weight_bytes, dev_delta_bytes, dev_peak_bytes,
         host_peak_bytes; /* -1: not known */
     int64_t entries_kept, entries_masked;
-    int audit; /* bits of reports.md 5.2; -1: UNVERIFIED */
+    int audit; /* bits of reports.md 5.2 (kva_db_audit_text); -1: UNVERIFIED */
 };
+/* "bit 2: ..., bit 16: ..." of the bits that are set, what each says. */
+void kva_db_audit_text(int audit, char *out, size_t n);
 struct kva_db_timing {
     enum kva_db_exec exec;
     int64_t prefill_ns, score_ns, evict_ns, question_ns, ttft_ns, decode_ns,

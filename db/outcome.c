@@ -8,6 +8,7 @@
 #include "db/db_internal.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,27 @@ static void generation_digest(const struct kva_db_outcome *o, uint8_t out[32])
         kva_sha256_of(o->ids, o->ids ? sizeof *o->ids * (size_t)o->n_gen : 0, out);
     else
         kva_sha256_of(o->text, strlen(o->text), out);
+}
+
+void kva_db_audit_text(int audit, char *out, size_t n)
+{
+    static const char *const says[] = {
+        "more is live than the budget",
+        "pages beyond those of the kept entries",
+        "entries are masked, not gone",
+        "the eviction freed no page",
+        "a device's driver or the process's resident set counts more than the account",
+        "rows and index disagree",
+        "the cache grew while answering",
+    };
+    size_t at = 0;
+
+    if (n > 0)
+        out[0] = '\0';
+    for (size_t i = 0; audit > 0 && i < sizeof says / sizeof *says && at < n; i++)
+        if (audit >> i & 1)
+            at += (size_t)snprintf(out + at, n - at, "%sbit %d: %s", at > 0 ? ", " : "",
+                                   1 << i, says[i]);
 }
 
 static enum kva_status put_memory(struct kva_db *db, int64_t id,

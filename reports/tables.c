@@ -247,8 +247,12 @@ static const char *details(struct kva_report *r, const struct kva_arm *a)
 
 static const char *audit_help(struct kva_report *r, const struct kva_arm *a)
 {
-    if (a->badge == KVA_BADGE_OVER || a->badge == KVA_BADGE_BROKEN)
-        return kva_arena_printf(&r->arena, "failed audit bits: %d", a->audit);
+    char text[512];
+
+    if (a->badge == KVA_BADGE_OVER || a->badge == KVA_BADGE_BROKEN) {
+        kva_db_audit_text(a->audit, text, sizeof text);
+        return kva_arena_printf(&r->arena, "failed audit: %s", text);
+    }
     if (a->badge == KVA_BADGE_UNVERIFIED)
         return "the bytes could not be checked";
     return NULL;

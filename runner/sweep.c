@@ -125,6 +125,7 @@ static enum kva_status to_outcome(const struct writer *w, const struct kva_resul
 static void count(struct writer *w, const struct kva_result *r, bool perf)
 {
     const struct kva_cell *cell = &w->plan->cells[r->cell];
+    char text[512];
 
     if (strcmp(r->status, "ok") == 0) {
         w->ok += !perf;
@@ -141,8 +142,11 @@ static void count(struct writer *w, const struct kva_result *r, bool perf)
         kva_progress_log(w->progress, "%s #%d %s: %s", cell->slug, r->idx, r->status,
                          r->error);
     }
-    if (r->has_memory && cell->enforce == KVA_PHYSICAL && r->memory.audit > 0)
+    if (r->has_memory && cell->enforce == KVA_PHYSICAL && r->memory.audit > 0) {
         w->broken++;
+        kva_db_audit_text(r->memory.audit, text, sizeof text);
+        kva_progress_log(w->progress, "%s #%d: byte audit: %s", cell->slug, r->idx, text);
+    }
 }
 
 static bool has_sample(const struct writer *w, const struct kva_result *r)

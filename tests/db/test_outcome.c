@@ -434,6 +434,25 @@ static void guard_rails_hold_against_plain_sql(void **state)
     assert_int_equal(execute(t->f.db, "UPDATE task SET metric_version=1.0"), SQLITE_OK);
 }
 
+static void bits_of_an_audit_are_told_in_words(void **state)
+{
+    char text[512], little[10];
+
+    (void)state;
+    kva_db_audit_text(2 | 16, text, sizeof text);
+    assert_string_equal(
+        text, "bit 2: pages beyond those of the kept entries, bit 16: a device's "
+              "driver or the process's resident set counts more than the account");
+    kva_db_audit_text(127, text, sizeof text);
+    assert_non_null(strstr(text, "bit 64: the cache grew while answering"));
+    kva_db_audit_text(0, text, sizeof text);
+    assert_string_equal(text, "");
+    kva_db_audit_text(-1, text, sizeof text);
+    assert_string_equal(text, "");
+    kva_db_audit_text(127, little, sizeof little); /* cut short */
+    assert_string_equal(little, "bit 1: mo");
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 int main(void)
 {
@@ -452,6 +471,7 @@ int main(void)
         T(rescoring_replaces_scores_and_keeps_generations),
         T(the_work_list_is_what_is_not_terminal_in_sample_order),
         T(guard_rails_hold_against_plain_sql),
+        cmocka_unit_test(bits_of_an_audit_are_told_in_words),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -257,6 +257,7 @@ static void audit_bits_give_the_verdicts_of_5_2(void **state)
         struct kva_report *r;
         const struct kva_arm *a;
         bool bad = rows[i].badge == KVA_BADGE_OVER || rows[i].badge == KVA_BADGE_BROKEN;
+        struct kva_buf page;
 
         for (int o = 0; o < w->d.n_outcomes; o++)
             if (strcmp(w->cell[w->out[o].cell].method, "good+uniform") == 0)
@@ -266,6 +267,10 @@ static void audit_bits_give_the_verdicts_of_5_2(void **state)
         assert_int_equal(a->badge, rows[i].badge);
         assert_int_equal(a->unranked, bad ? KVA_UNRANKED_AUDIT : KVA_RANKED);
         assert_int_equal(a->rank > 0, !bad);
+        kva_buf_init(&page, 0);
+        assert_int_equal(kva_report_html(r, NULL, &page, NULL), KVA_OK);
+        assert_int_equal(strstr(page.data, "failed audit: bit ") != NULL, bad);
+        kva_buf_release(&page);
         kva_report_free(r);
         free(w);
     }
