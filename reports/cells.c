@@ -220,8 +220,8 @@ static void observe(const struct kva_data *d, struct kva_cells *c)
     c->first_outcome[d->n_cells] = o;
 }
 
-static enum kva_status clusters(const struct kva_data *d, struct kva_cells *c,
-                                struct kva_error *err)
+enum kva_status kva_number_contexts(const struct kva_data *d, int *context, bool *shared,
+                                    struct kva_error *err)
 {
     struct kva_map seen;
     enum kva_status rc = KVA_OK;
@@ -233,7 +233,7 @@ static enum kva_status clusters(const struct kva_data *d, struct kva_cells *c,
         const struct kva_data_sample *s = &d->samples[i];
         int64_t at;
 
-        c->cluster[i] = i;
+        context[i] = i;
         if (!s->cluster || !s->cluster[0])
             continue;
         key.len = 0;
@@ -241,8 +241,8 @@ static enum kva_status clusters(const struct kva_data *d, struct kva_cells *c,
         kva_buf_puts(&key, s->cluster);
         KVA_GO(kva_buf_status(&key, err));
         if (kva_map_get(&seen, key.data, key.len, &at)) {
-            c->cluster[i] = (int)at;
-            c->task_clustered[s->task] = true;
+            context[i] = (int)at;
+            shared[s->task] = true;
         } else {
             KVA_GO(kva_map_put(&seen, key.data, key.len, i, NULL, err));
         }
@@ -310,7 +310,7 @@ enum kva_status kva_cells_prepare(struct kva_report *r, const struct kva_data *d
     KVA_GO(kva_protocols_read(r, d, c, err));
     KVA_GO(kva_task_labels(r, d, c, err));
     KVA_GO(method_names(r, d, c, err));
-    KVA_GO(clusters(d, c, err));
+    KVA_GO(kva_number_contexts(d, c->cluster, c->task_clustered, err));
     KVA_GO(references(d, c, err));
     observe(d, c);
     for (int i = 0; i < d->n_cells; i++) {

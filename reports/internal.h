@@ -195,6 +195,11 @@ struct kva_cells {                 /* per-cell observations, while building */
     int n_left_out;
 };
 
+/* Numbers the source contexts of the samples, task by task, by their first sample; shared
+ * [task]: some context has several (both preset to zero). */
+enum kva_status kva_number_contexts(const struct kva_data *d, int *context, bool *shared,
+                                    struct kva_error *err);
+
 /* ---- figures ---- */
 
 enum kva_figure_kind {
@@ -348,10 +353,12 @@ struct kva_noise {
     bool known;   /* at least 3 repetitions on one kind of machine */
 };
 /* Of the mean over the used tasks' dense cells (-1: none); of several kinds of machine
- * the one with the largest floor. */
-enum kva_status kva_noise_of(const struct kva_data *d, const struct kva_cells *c,
-                             const int *cell, const bool *used, int n_task,
-                             struct kva_noise *out, struct kva_error *err);
+ * the one with the largest floor. Per cell of d: first outcome, and how answers are drawn
+ * (as in kva_cells). */
+enum kva_status kva_noise_of(const struct kva_data *d, const int *first_outcome,
+                             const char *const *sampling, const int *cell,
+                             const bool *used, int n_task, struct kva_noise *out,
+                             struct kva_error *err);
 enum kva_status kva_noise_table(struct kva_report *r, const struct kva_data *d,
                                 const struct kva_cells *c, struct kva_error *err);
 

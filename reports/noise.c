@@ -55,14 +55,15 @@ static void compare_reps(const struct kva_data *d, int from, int to,
 }
 
 /* false: out of memory. Release r->mean. */
-static bool reps_of(const struct kva_data *d, const struct kva_cells *c, int cell,
-                    const uint8_t perf[32], struct reps *r)
+static bool reps_of(const struct kva_data *d, const int *first_outcome,
+                    const char *const *sampling, int cell, const uint8_t perf[32],
+                    struct reps *r)
 {
-    int from = c->first_outcome[cell], to = c->first_outcome[cell + 1];
+    int from = first_outcome[cell], to = first_outcome[cell + 1];
     double n[3] = {0};
 
     *r = (struct reps){.flip = (double)NAN, .regen = (double)NAN};
-    if (c->sampling[cell][0])
+    if (sampling[cell][0])
         return true;
     for (int o = from; o < to; o++)
         if (d->outcomes[o].rep + 1 > r->n_rep)
@@ -104,9 +105,9 @@ static bool full(const struct reps *r, int k)
 }
 
 /* Over the used cells on one kind of machine. */
-static bool on_machine(const struct kva_data *d, const struct kva_cells *c,
-                       const int *cell, const bool *used, int n_task,
-                       const uint8_t perf[32], struct kva_noise *out)
+static bool on_machine(const struct kva_data *d, const int *first_outcome,
+                       const char *const *sampling, const int *cell, const bool *used,
+                       int n_task, const uint8_t perf[32], struct kva_noise *out)
 {
     struct reps *r = kva_calloc((size_t)n_task + 1, sizeof *r);
     double *mean = NULL;
@@ -116,7 +117,7 @@ static bool on_machine(const struct kva_data *d, const struct kva_cells *c,
     memset(out, 0, sizeof *out);
     for (int t = 0; t < n_task && ok; t++)
         if (used[t] && cell[t] >= 0) {
-            ok = reps_of(d, c, cell[t], perf, &r[t]);
+            ok = reps_of(d, first_outcome, sampling, cell[t], perf, &r[t]);
             n_rep = r[t].n_rep > n_rep ? r[t].n_rep : n_rep;
             out->flip += r[t].flip;
             out->regen += r[t].regen;
@@ -162,9 +163,10 @@ static bool first_of_kind(const struct kva_data *d, int i)
     return true;
 }
 
-enum kva_status kva_noise_of(const struct kva_data *d, const struct kva_cells *c,
-                             const int *cell, const bool *used, int n_task,
-                             struct kva_noise *out, struct kva_error *err)
+enum kva_status kva_noise_of(const struct kva_data *d, const int *first_outcome,
+                             const char *const *sampling, const int *cell,
+                             const bool *used, int n_task, struct kva_noise *out,
+                             struct kva_error *err)
 {
     memset(out, 0, sizeof *out);
     for (int i = 0; i < d->n_runs; i++) {
@@ -172,7 +174,8 @@ enum kva_status kva_noise_of(const struct kva_data *d, const struct kva_cells *c
 
         if (!first_of_kind(d, i))
             continue;
-        if (!on_machine(d, c, cell, used, n_task, d->runs[i].perf_digest, &one))
+        if (!on_machine(d, first_outcome, sampling, cell, used, n_task,
+                        d->runs[i].perf_digest, &one))
             return KVA_FAIL(err, KVA_ENOMEM, "report: noise floor: out of memory");
         if (one.known && (!out->known || one.floor > out->floor))
             *out = one;
@@ -290,8 +293,8 @@ enum kva_status kva_noise_table(struct kva_report *r, const struct kva_data *d,
 
             if (!first_of_kind(d, k))
                 continue;
-            if (!on_machine(d, c, b->arm[b->dense].cell, b->used, b->n_task,
-                            d->runs[k].perf_digest, &n))
+            if (!on_machine(d, c->first_outcome, c->sampling, b->arm[b->dense].cell,
+                            b->used, b->n_task, d->runs[k].perf_digest, &n))
                 return KVA_FAIL(err, KVA_ENOMEM, "report: noise floor: out of memory");
             if (n.reps >= 2)
                 noise_row(r, d, t, b,

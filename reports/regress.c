@@ -88,41 +88,6 @@ out:
     return rc;
 }
 
-/* Numbers the source contexts of the base's samples, task by task. */
-static enum kva_status number_clusters(struct kva_regress_work *w, struct kva_error *err)
-{
-    const struct kva_data *d = w->base.d;
-    struct kva_map seen;
-    struct kva_buf key;
-    enum kva_status rc = KVA_OK;
-
-    kva_map_init(&seen);
-    kva_buf_init(&key, 0);
-    for (int i = 0; i < d->n_samples; i++) {
-        const struct kva_data_sample *s = &d->samples[i];
-        int64_t at;
-
-        w->cluster[i] = i;
-        w->slot[i] = -1;
-        if (!s->cluster || !s->cluster[0])
-            continue;
-        key.len = 0;
-        kva_buf_add(&key, &s->task, sizeof s->task);
-        kva_buf_puts(&key, s->cluster);
-        KVA_GO(kva_buf_status(&key, err));
-        if (kva_map_get(&seen, key.data, key.len, &at)) {
-            w->cluster[i] = (int)at;
-            w->clustered[s->task] = true;
-        } else {
-            KVA_GO(kva_map_put(&seen, key.data, key.len, i, NULL, err));
-        }
-    }
-out:
-    kva_buf_release(&key);
-    kva_map_release(&seen);
-    return rc;
-}
-
 static enum kva_status work_init(struct kva_regress_work *w, struct kva_regress *r,
                                  const struct kva_data *base, const struct kva_data *now,
                                  const char *against, double scale, struct kva_error *err)
@@ -154,7 +119,9 @@ static enum kva_status work_init(struct kva_regress_work *w, struct kva_regress 
                               sizeof now->samples[0], now->n_samples, w->sample, err));
     else
         memset(w->sample, -1, (size_t)now->n_samples * sizeof *w->sample);
-    return number_clusters(w, err);
+    for (int i = 0; i < base->n_samples; i++)
+        w->slot[i] = -1;
+    return kva_number_contexts(base, w->cluster, w->clustered, err);
 }
 
 static void work_release(struct kva_regress_work *w)

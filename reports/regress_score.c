@@ -25,15 +25,13 @@
 #define MIN_COVERAGE 0.95 /* reports.md 4.1 */
 #define FLIPS        10000
 #define MAX_FLIPS    4000000
-#define MAX_REPS     64
 
 /* A pair of cells, ready to be tested. Arm a is now, arm b the base. */
 struct scored {
     struct kva_stratum s;
-    int cell, group, planned, n_rep;
+    int cell, group, planned;
     bool valid, binary, same;
     uint64_t only_base, only_now;
-    double rep[MAX_REPS]; /* means of the reps of dense */
 };
 
 /* ---- from outcomes to pairs ---- */
@@ -120,44 +118,54 @@ static enum kva_status pair_scores(struct kva_regress_work *w, int cell, struct 
     return KVA_OK;
 }
 
-/* Draws are no repetitions: they differ by intent. */
-static bool sampled(const struct kva_data_cell *c)
-{
-    struct kva_arena a;
-    const char *s;
-    bool is;
+/* ---- noise floor ---- */
 
-    kva_arena_init(&a);
-    s = kva_report_sampling(&a, c->spec_json);
-    is = s == NULL || s[0] != '\0';
-    kva_arena_release(&a);
-    return is;
-}
-
-/* Means of the reps of a cell's full-cache partner in the base; needs three. */
-static void noise(const struct kva_regress_work *w, struct scored *x)
+static enum kva_status read_sampling(struct kva_regress_work *w, struct kva_error *err)
 {
     const struct kva_data *d = w->base.d;
-    int count[MAX_REPS] = {0}, dense = -1;
 
-    for (int i = 0; i < d->n_cells && dense < 0; i++)
+    w->sampling =
+        kva_arena_alloc(&w->scratch, (size_t)d->n_cells + 1, sizeof *w->sampling);
+    for (int i = 0; w->sampling && i < d->n_cells; i++) {
+        w->sampling[i] = kva_report_sampling(&w->scratch, d->cells[i].spec_json);
+        if (!w->sampling[i])
+            return KVA_FAIL(err, KVA_ENOMEM, "gate: out of memory");
+    }
+    return w->sampling ? KVA_OK : KVA_FAIL(err, KVA_ENOMEM, "gate: out of memory");
+}
+
+/* The full cache beside a cell of the base; -1: none. */
+static int dense_of(const struct kva_data *d, int cell)
+{
+    for (int i = 0; i < d->n_cells; i++)
         if (strcmp(d->cells[i].method, "dense") == 0 &&
-            memcmp(d->cells[i].dense_key, d->cells[x->cell].dense_key, 32) == 0)
-            dense = i;
-    if (dense < 0 || sampled(&d->cells[dense]))
-        return;
-    for (int o = w->base.first[dense]; o < w->base.first[dense + 1]; o++) {
-        const struct kva_data_outcome *y = &d->outcomes[o];
+            memcmp(d->cells[i].dense_key, d->cells[cell].dense_key, 32) == 0)
+            return i;
+    return -1;
+}
 
-        if (!kva_regress_ok(y) || y->rep >= MAX_REPS)
-            continue;
-        x->rep[y->rep] += y->score;
-        count[y->rep]++;
+/* What repeating the base changes by itself; nothing on an exact backend. */
+static enum kva_status noise(struct kva_regress_work *w, struct kva_regress_row *row,
+                             const struct scored *const *x, int n, struct kva_error *err)
+{
+    int *cell = kva_arena_alloc(&w->scratch, (size_t)n, sizeof *cell);
+    bool *used = kva_arena_alloc(&w->scratch, (size_t)n, sizeof *used);
+    struct kva_noise floor;
+
+    row->floor_known = row->exact_cpu;
+    if (row->exact_cpu)
+        return KVA_OK;
+    if (!cell || !used)
+        return KVA_FAIL(err, KVA_ENOMEM, "gate: out of memory");
+    for (int i = 0; i < n; i++) {
+        cell[i] = dense_of(w->base.d, x[i]->cell);
+        used[i] = true;
     }
-    while (x->n_rep < MAX_REPS && count[x->n_rep] > 0) {
-        x->rep[x->n_rep] /= count[x->n_rep];
-        x->n_rep++;
-    }
+    KVA_TRY(
+        kva_noise_of(w->base.d, w->base.first, w->sampling, cell, used, n, &floor, err));
+    row->floor_known = floor.known;
+    row->floor = floor.floor;
+    return KVA_OK;
 }
 
 /* ---- suites ---- */
@@ -264,11 +272,10 @@ static enum kva_status test_row(struct kva_regress_work *w, struct kva_regress_r
                                 struct kva_error *err)
 {
     struct kva_stratum *s = kva_arena_alloc(&w->scratch, (size_t)n, sizeof *s);
-    double p, floor[MAX_REPS] = {0};
+    double p;
     struct kva_interval alone;
     struct kva_boot boot;
     uint32_t seed = kva_stat_boot_seed(row->digest, row->digest, w->r->opts.seed);
-    int reps = MAX_REPS;
     bool same = true;
 
     if (!s)
@@ -280,7 +287,6 @@ static enum kva_status test_row(struct kva_regress_work *w, struct kva_regress_r
         row->base += kva_stat_mean(s[i].b, s[i].n) / n;
         row->now += kva_stat_mean(s[i].a, s[i].n) / n;
         same &= x[i]->same;
-        reps = x[i]->n_rep < reps ? x[i]->n_rep : reps;
     }
     row->units = (int)kva_stat_units(s, (size_t)n);
     alone = n == 1 && !s[0].cluster ? kva_stat_single(s[0].a, s[0].n, x[0]->binary)
@@ -294,12 +300,7 @@ static enum kva_status test_row(struct kva_regress_work *w, struct kva_regress_r
     row->limit =
         w->scale * (n > 1 || strcmp(row->what, "suite") == 0 ? w->r->opts.suite_drop
                                                              : w->r->opts.task_drop);
-    for (int k = 0; k < reps; k++)
-        for (int i = 0; i < n; i++)
-            floor[k] += x[i]->rep[k] / n;
-    row->floor_known = row->exact_cpu || reps >= 3;
-    if (!row->exact_cpu && reps >= 3)
-        row->floor = 2 * sqrt(2) * kva_stat_sd(floor, (size_t)reps);
+    KVA_TRY(noise(w, row, x, n, err));
     if (same) {
         row->p = row->p_better = 1;
     } else {
@@ -424,14 +425,14 @@ enum kva_status kva_regress_score(struct kva_regress_work *w, struct kva_error *
     if (!x)
         return KVA_FAIL(err, KVA_ENOMEM, "gate: out of memory");
     KVA_GO(short_names(w, err));
+    KVA_GO(read_sampling(w, err));
     for (int i = 0; i < d->n_cells; i++) {
         if (!kva_regress_wanted(w, i))
             continue;
         KVA_GO(tokens_row(w, i, err));
         if (strcmp(d->cells[i].method, "blind") == 0)
             continue;
-        KVA_GO(pair_scores(w, i, &x[n], err));
-        noise(w, &x[n++]);
+        KVA_GO(pair_scores(w, i, &x[n++], err));
     }
     KVA_GO(make_groups(w, x, n, &n_group, err));
     family = w->r->n_family + n + n_group;

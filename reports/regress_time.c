@@ -10,6 +10,7 @@
  * 1 + tau warn        r above 1 + tau without that, or a significant slow-down within tau
  */
 #include "reports/regress_internal.h"
+#include "reports/timing.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -32,24 +33,6 @@ static bool same_speed(const struct kva_data *d, int run, const struct kva_data 
            memcmp(d->runs[run].perf_digest, e->runs[other].perf_digest, 32) == 0;
 }
 
-/* Median of a run's repetitions of a yardstick, *work what it worked on; NaN: none, -1:
- * out of memory. */
-static double yardstick(const struct kva_data *d, int run, const char *phase,
-                        int64_t *work)
-{
-    double *x = kva_calloc((size_t)d->n_perfs + 1, sizeof *x), m;
-    size_t n = 0;
-
-    for (int i = 0; x && i < d->n_perfs; i++)
-        if (d->perfs[i].run == run && strcmp(d->perfs[i].phase, phase) == 0) {
-            x[n++] = (double)d->perfs[i].ns;
-            *work = d->perfs[i].work;
-        }
-    m = x ? kva_stat_median(x, n) : -1;
-    free(x);
-    return n && isnan(m) ? -1 : m;
-}
-
 struct yard {
     double ns; /* geometric mean; NaN: not measured, -1: out of memory */
     int64_t gemm, copy;
@@ -58,13 +41,13 @@ struct yard {
 static struct yard yard_of(const struct kva_data *d, int run)
 {
     struct yard y = {(double)NAN, 0, 0};
-    double gemm = yardstick(d, run, "calib_gemm", &y.gemm);
-    double copy = yardstick(d, run, "calib_copy", &y.copy);
+    double gemm, copy;
 
-    if (gemm > 0 && copy > 0)
-        y.ns = sqrt(gemm * copy);
-    if (gemm < 0 || copy < 0)
+    if (kva_yardstick_of(d, run, "calib_gemm", 1, &gemm, &y.gemm, NULL) != KVA_OK ||
+        kva_yardstick_of(d, run, "calib_copy", 1, &copy, &y.copy, NULL) != KVA_OK)
         y.ns = -1;
+    else if (gemm > 0 && copy > 0)
+        y.ns = sqrt(gemm * copy);
     return y;
 }
 
@@ -80,14 +63,6 @@ static struct yard *yards_of(const struct kva_data *d)
         }
     }
     return y;
-}
-
-/* What one repetition took, ms; decode: a token. NaN: nothing. */
-static double perf_ms(const struct kva_data_perf *p)
-{
-    if (strcmp(p->phase, "decode") != 0)
-        return (double)p->ns / 1e6;
-    return p->work > 0 ? (double)p->ns / 1e6 / (double)p->work : (double)NAN;
 }
 
 static double alone_ms(const struct kva_data_outcome *o, int phase)
@@ -133,7 +108,8 @@ static bool gather(const struct kva_regress_side *s, const struct yard *y, int c
         const struct kva_data_perf *p = &d->perfs[i];
 
         if (strcmp(p->phase, PHASE[phase]) == 0)
-            take(a, d, y, p->run, perf_ms(p) * (scale > 0 ? scale / y[p->run].ns : 1));
+            take(a, d, y, p->run,
+                 kva_perf_ms(p) * (scale > 0 ? scale / y[p->run].ns : 1));
     }
     for (int o = s->first[cell]; !reps && o < s->first[cell + 1]; o++)
         take(a, d, y, d->outcomes[o].run,

@@ -6,6 +6,7 @@
  * the values of all cells of (model, method, budget, context). The yardstick is the
  * geometric mean of the medians of the fixed work timed in the same runs. */
 #include "reports/internal.h"
+#include "reports/timing.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -52,23 +53,14 @@ static const char *const PHASE[N_BAGS] = {"ttft", "decode", "evict", "calib_gemm
 /* Repetitions of one cell in milliseconds (decode: a token); how many of TTFT. */
 static int from_reps(const struct kva_data *d, int cell, struct bag *bag)
 {
-    int lo = 0, hi = d->n_perfs, n = 0;
+    int from, to, n = 0;
 
-    while (lo < hi) {
-        int mid = lo + (hi - lo) / 2;
-
-        if (d->perfs[mid].cell < cell)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    for (; lo < d->n_perfs && d->perfs[lo].cell == cell; lo++)
+    kva_perf_range(d, cell, &from, &to);
+    for (int i = from; i < to; i++)
         for (int k = 0; k < N_BAGS; k++)
-            if (strcmp(d->perfs[lo].phase, PHASE[k]) == 0) {
-                int64_t work =
-                    k == B_STEP && d->perfs[lo].work > 0 ? d->perfs[lo].work : 1;
-
-                put(&bag[k], (double)d->perfs[lo].ns / 1e6 / (double)work);
+            if (strcmp(d->perfs[i].phase, PHASE[k]) == 0 &&
+                !isnan(kva_perf_ms(&d->perfs[i]))) {
+                put(&bag[k], kva_perf_ms(&d->perfs[i]));
                 n += k == B_TTFT;
             }
     return n;

@@ -21,7 +21,7 @@ struct reps {
     size_t n;
 };
 
-static double ms_of(const struct kva_data_perf *p)
+double kva_perf_ms(const struct kva_data_perf *p)
 {
     double ms = (double)p->ns / 1e6;
 
@@ -30,8 +30,7 @@ static double ms_of(const struct kva_data_perf *p)
     return p->work > 0 ? ms / (double)p->work : (double)NAN;
 }
 
-/* perfs are sorted by cell: [*from, *to). */
-static void range_of(const struct kva_data *d, int cell, int *from, int *to)
+void kva_perf_range(const struct kva_data *d, int cell, int *from, int *to)
 {
     int lo = 0, hi = d->n_perfs;
 
@@ -60,7 +59,7 @@ static int newest_run(const struct kva_data *d, int cell, const char *phase)
 {
     int from, to, run = -1;
 
-    range_of(d, cell, &from, &to);
+    kva_perf_range(d, cell, &from, &to);
     for (int i = from; i < to; i++) {
         const struct kva_data_perf *p = &d->perfs[i];
 
@@ -76,7 +75,7 @@ static enum kva_status collect(const struct kva_data *d, int cell, int run,
 {
     int from, to;
 
-    range_of(d, cell, &from, &to);
+    kva_perf_range(d, cell, &from, &to);
     out->n = 0;
     out->x = kva_calloc((size_t)(to - from) + 1, sizeof *out->x);
     if (!out->x)
@@ -84,8 +83,8 @@ static enum kva_status collect(const struct kva_data *d, int cell, int run,
     for (int i = from; i < to; i++) {
         const struct kva_data_perf *p = &d->perfs[i];
 
-        if (p->run == run && strcmp(p->phase, phase) == 0 && !isnan(ms_of(p)))
-            out->x[out->n++] = ms_of(p);
+        if (p->run == run && strcmp(p->phase, phase) == 0 && !isnan(kva_perf_ms(p)))
+            out->x[out->n++] = kva_perf_ms(p);
     }
     return KVA_OK;
 }
@@ -97,9 +96,9 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Median of a yardstick of the run, under whichever of its cells it is stored; ms. */
-static enum kva_status yardstick(const struct kva_data *d, int run, const char *phase,
-                                 double *ms, struct kva_error *err)
+enum kva_status kva_yardstick_of(const struct kva_data *d, int run, const char *phase,
+                                 double unit, double *median, int64_t *work,
+                                 struct kva_error *err)
 {
     double *x = kva_calloc((size_t)d->n_perfs + 1, sizeof *x);
     size_t n = 0;
@@ -107,10 +106,15 @@ static enum kva_status yardstick(const struct kva_data *d, int run, const char *
     if (!x)
         return KVA_FAIL(err, KVA_ENOMEM, "times: out of memory");
     for (int i = 0; i < d->n_perfs; i++)
-        if (d->perfs[i].run == run && strcmp(d->perfs[i].phase, phase) == 0)
-            x[n++] = (double)d->perfs[i].ns / 1e6;
-    *ms = kva_stat_median(x, n);
+        if (d->perfs[i].run == run && strcmp(d->perfs[i].phase, phase) == 0) {
+            x[n++] = (double)d->perfs[i].ns / unit;
+            if (work)
+                *work = d->perfs[i].work;
+        }
+    *median = kva_stat_median(x, n);
     free(x);
+    if (n > 0 && isnan(*median))
+        return KVA_FAIL(err, KVA_ENOMEM, "times: out of memory");
     return KVA_OK;
 }
 
@@ -141,8 +145,8 @@ enum kva_status kva_timing_of(const struct kva_data *d, int cell, int base,
     t->q1 = gsl_stats_quantile_from_sorted_data(mine.x, 1, mine.n, 0.25);
     t->q3 = gsl_stats_quantile_from_sorted_data(mine.x, 1, mine.n, 0.75);
     t->outliers = (int)kva_stat_outliers(mine.x, mine.n);
-    KVA_GO(yardstick(d, t->run, "calib_gemm", &gemm, err));
-    KVA_GO(yardstick(d, t->run, "calib_copy", &copy, err));
+    KVA_GO(kva_yardstick_of(d, t->run, "calib_gemm", 1e6, &gemm, NULL, err));
+    KVA_GO(kva_yardstick_of(d, t->run, "calib_copy", 1e6, &copy, NULL, err));
     if (gemm > 0 && copy > 0)
         t->yards = t->median / sqrt(gemm * copy);
     if (base < 0 || base == cell)

@@ -26,6 +26,17 @@ enum kva_status kva_timing_of(const struct kva_data *d, int cell, int base,
                               const char *phase, uint32_t seed, int replicates,
                               struct kva_timing *t, struct kva_error *err);
 
+/* Repetitions of a cell: [*from, *to) of d->perfs, which are sorted by cell. */
+void kva_perf_range(const struct kva_data *d, int cell, int *from, int *to);
+/* What one repetition took, ms; decode: a token. NaN: no token was decoded. */
+double kva_perf_ms(const struct kva_data_perf *p);
+/* Median of a run's yardstick ("calib_gemm", "calib_copy") in `unit` nanoseconds, under
+ * whichever of its cells it is stored; NaN: not timed. *work, if wanted: what it worked
+ * on. */
+enum kva_status kva_yardstick_of(const struct kva_data *d, int run, const char *phase,
+                                 double unit, double *median, int64_t *work,
+                                 struct kva_error *err);
+
 struct kva_report;
 struct kva_board;
 /* T-TIME of repetitions: a row per arm, task and phase; none where nothing was
