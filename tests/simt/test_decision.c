@@ -73,6 +73,38 @@ static size_t waits_of(struct kva_model *m, struct kva_session *s, const char *t
     return before;
 }
 
+/* What came to the host while it was fed, a chunk of all tokens. */
+static size_t fed(struct kva_model *m, struct kva_session *s)
+{
+    size_t before = kva_rt_host_traffic().down_bytes;
+    int32_t ids[TOKENS];
+
+    for (int i = 0; i < TOKENS; i++)
+        ids[i] = (37 * i + 11) % 251;
+    OK(kva_prefill(m, s, ids, TOKENS, 0, NULL, err));
+    return kva_rt_host_traffic().down_bytes - before;
+}
+
+static void of_a_chunk_only_the_queries_of_the_window_come_to_the_host(void **state)
+{
+    struct kva_session_opts o = {.kv = KVA_F16, .page_cap = 4096};
+    struct kva_model *m = NULL;
+    struct kva_session *s;
+    size_t row;
+
+    (void)state;
+    OK(kva_model_open("builtin:tiny-llama",
+                      &(struct kva_model_opts){.numerics = "f32", .backend = "cuda"}, &m,
+                      err));
+    row = (size_t)(m->arch.layers * m->arch.heads * m->arch.head_dim) * sizeof(float);
+    for (o.q_window = 0; o.q_window <= TOKENS; o.q_window += 8) {
+        OK(kva_session_new(m, &o, &s, err));
+        assert_int_equal(fed(m, s), (size_t)o.q_window * row);
+        kva_session_free(s);
+    }
+    kva_model_close(m);
+}
+
 static void a_decision_waits_for_numbers_alone(void **state)
 {
     struct kva_session_opts o = {.kv = KVA_F16, .page_cap = 4096, .q_window = 64};
@@ -110,6 +142,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_decision_waits_for_numbers_alone),
+        cmocka_unit_test(of_a_chunk_only_the_queries_of_the_window_come_to_the_host),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
