@@ -120,8 +120,9 @@ part_quickstart() {
     file=builtin:retrieval
   fi
   need_device quickstart
-  sed 's|"models": \[.*\]|"models": ["'"$file"'"]|; s|"n": 20|"n": 4|' "$root/configs/quickstart.json" >"$suite"
-  for b in cpu cuda; do
+  for b in cpu cuda; do # the processor's own times are no concern of this part, and take minutes
+    sed 's|"models": \[.*\]|"models": ["'"$file"'"]|; s|"n": 20|"n": 4|; s|"perf": 1|"perf": '$([ $b = cpu ]; echo $?)'|' \
+      "$root/configs/quickstart.json" >"$suite"
     rm -f "$out/$b.db"
     "$bin/kvaudit" run "$suite" --db "$out/$b.db" --backend $b --progress none >&2 || return 1
     "$bin/kvaudit" report --db "$out/$b.db" --what outcomes -f jsonl >"$out/$b.jsonl" || return 1
@@ -141,6 +142,7 @@ part_quickstart() {
       pairs++
       same_score += score[k] == get("score")
       same_kept += kept[k] == get("kept_fnv")
+      if (get("method") ~ /^(blind|dense|streaming|random)/) moved += kept[k] != get("kept_fnv")
       if (kept[k] == get("kept_fnv")) {
         d = nll[k] - get("gold_nll"); if (d < 0) d = -d; if (d > worst) worst = d
       }
@@ -148,8 +150,9 @@ part_quickstart() {
     END {
       printf "{\"quickstart\": \"%s\", \"cpu\": %d, \"cuda\": %d, \"pairs\": %d, \"same_score\": %d, \"same_kept\": %d, \"off_nll\": %.3g}\n",
         name, na, nb, pairs, same_score, same_kept, worst
-      # rounding may move an entry across the cut, rarely, and an answer with it
-      exit !(pairs > 0 && pairs == na && pairs == nb && same_kept >= 0.95 * pairs && same_score >= 0.95 * pairs && worst <= 0.05)
+      # Where numbers choose, rounding may move one of the entries of all layers across the cut; where
+      # positions or chance do, none moves.
+      exit !(pairs > 0 && pairs == na && pairs == nb && moved == 0 && same_score >= 0.9 * pairs && worst <= 0.05)
     }' "$out/cpu.jsonl" "$out/cuda.jsonl"
 }
 
