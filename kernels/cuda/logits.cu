@@ -187,9 +187,12 @@ KVA_DEVICE cut cut_at(const float *z, int n, float top, float inverse, bool mass
         for (int i = t; i < n; i += DRAW_THREADS) {
             uint32_t k = key_of(z[i]);
 
-            if ((k & known) == key)
-                atomicAdd(&hist[k >> shift & 255u],
-                          masses ? mass_of(z[i], top, inverse) : (wide)1);
+            wide amount_of = (k & known) != key ? 0
+                             : masses           ? mass_of(z[i], top, inverse)
+                                                : 1;
+
+            if (amount_of > 0) /* most ids weigh nothing, and meet in one bin */
+                atomicAdd(&hist[k >> shift & 255u], amount_of);
         }
         if (!KVA_MUT(24))
             __syncthreads();
