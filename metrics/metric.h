@@ -93,8 +93,8 @@ struct kva_stratum {
     const int *cluster;
     size_t n;
 };
-/* Independent units of all strata: contexts, or samples where there are no clusters. 0: out
- * of memory. */
+/* Independent units of all strata: contexts, or samples where there are no clusters. 0:
+ * out of memory. */
 size_t kva_stat_units(const struct kva_stratum *s, size_t n_strata);
 /* Interval of the unweighted mean of task means of arm a, values in [0,1], clusters
  * respected: Wilson's form at the effective size and the t quantile that the observed

@@ -7,8 +7,9 @@
 
 #include "kva.h"
 
-#define KVA_GATE_SAMPLES 10 /* dense contexts of a task before it is judged in a sweep   \
-                             */
+#define KVA_GATE_SAMPLES                                                                 \
+    10 /* dense contexts of a task before it is judged in a sweep                        \
+        */
 
 /* Scores of one task on one model. */
 struct kva_gate_task {
