@@ -16,6 +16,10 @@ suite t '"models":["builtin:tiny-llama"],"methods":["snapkv:window=8+adakv","h2o
   "tasks":["ruler/niah_single_1@512"],"budgets":[{"tokens":40}],"schedules":["oneshot","block:64+decode:1"],
   "defaults":{"n":1,"max_new_tokens":4}'
 
+suite d '"models":["builtin:tiny-llama"],"methods":["snapkv:window=8+adakv"],"tasks":["ruler/niah_single_1@512"],
+  "budgets":[{"tokens":40}],"defaults":{"n":1,"max_new_tokens":6},
+  "sampling":{"temperature":0.8,"top_p":0.95,"top_k":50,"samples":3}'
+
 # what both stored of each outcome, and where their nats differ
 WHAT="SELECT hex(c.digest), hex(s.digest), o.rep, o.status, o.stop, o.n_ctx, o.n_question, o.n_gen, o.n_cut,
   o.kept_fnv, hex(g.token_ids), m.kv_live_bytes, m.kv_alloc_bytes,
@@ -29,7 +33,7 @@ NATS="SELECT count(*) || ' ' || coalesce(max(abs(x.value - y.value)), 9) FROM
   (SELECT c.digest cd, s.digest sd, v.metric, v.value FROM other.score v JOIN other.outcome o USING(outcome_id)
    JOIN other.cell c USING(cell_id) JOIN other.sample s USING(sample_id) WHERE metric LIKE '%nll%') y
   USING(cd, sd, metric)"
-for name in r t; do
+for name in r t d; do
   KVAUDIT=$CPU run_suite $name ${name}_cpu 0
   KVAUDIT=$EMULATED run_suite $name ${name}_cuda 0 --backend cuda
   sql ${name}_cpu "$WHAT" >"$T/cpu"
