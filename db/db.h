@@ -229,7 +229,8 @@ enum kva_status kva_db_put_scores(struct kva_db *, const char *metric, int versi
 enum kva_db_on_conflict {
     KVA_DB_CONFLICT_ERROR, /* nothing of this input is stored but merge_conflict rows */
     KVA_DB_CONFLICT_KEEP,  /* what is stored stays */
-    KVA_DB_CONFLICT_AS_REP /* the other outcome gets the next free rep */
+    KVA_DB_CONFLICT_AS_REP /* the other outcome gets the next free rep; draws of a sampled
+                              cell are kept as with KEEP */
 };
 /* n = n_new + n_better + n_known + n_conflict */
 struct kva_db_merged {

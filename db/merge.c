@@ -322,6 +322,8 @@ static enum kva_status count_fate(void *ctx, sqlite3_stmt *st, struct kva_error 
 
 /* ---- conflicts ---- */
 
+/* Of a sampled cell a rep is the number of a draw, and no answer may take another one's:
+ * there the stored one stays. */
 static enum kva_status number_reps(struct kva_db *db, struct kva_error *err)
 {
     return kva_db_exec(
@@ -332,10 +334,12 @@ static enum kva_status number_reps(struct kva_db *db, struct kva_error *err)
         "main.outcome d WHERE d.cell_id=c.dst AND d.sample_id=s.dst)) AS rep "
         "FROM temp.m_outcome m JOIN src.outcome o ON o.outcome_id=m.src "
         "JOIN temp.m_cell c ON c.src=o.cell_id JOIN temp.m_sample s ON s.src=o.sample_id "
-        "WHERE m.fate='conflict') "
+        "JOIN src.cell x ON x.cell_id=o.cell_id WHERE m.fate='conflict' AND "
+        "coalesce(json_extract(x.spec_json,'$.sampling'),'greedy')='greedy') "
         "UPDATE temp.m_outcome SET fate='rep', "
         "dst=src+(SELECT max(outcome_id) FROM main.outcome), "
-        "rep=(SELECT rep FROM k WHERE k.src=m_outcome.src) WHERE fate='conflict'",
+        "rep=(SELECT rep FROM k WHERE k.src=m_outcome.src) WHERE src IN(SELECT src FROM "
+        "k)",
         err);
 }
 

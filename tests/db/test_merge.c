@@ -619,6 +619,34 @@ static void as_rep_stores_the_other_answer_once(void **state)
     remove_dir(p.dir);
 }
 
+/* A third answer would be counted as a draw. */
+static void a_conflict_of_draws_never_becomes_another_draw(void **state)
+{
+    struct kva_error err = {0};
+    struct kva_db_merged m;
+    struct kva_db *db;
+    struct place p;
+
+    (void)state;
+    two_answers(&p);
+    for (int i = 0; i < 2; i++) {
+        db = open_db(p.path[i]);
+        assert_int_equal(
+            execute(db, "UPDATE cell SET spec_json='{\"sampling\":\"t0.6\"}'"),
+            SQLITE_OK);
+        kva_db_close(db);
+    }
+    db = open_db(p.path[9]);
+    (void)merge(db, p.path[0]);
+    OK(kva_db_merge(db, p.path[1], KVA_DB_CONFLICT_AS_REP, &m, &err));
+    assert_int_equal(m.n_conflict, 1);
+    assert_true(query(db, "SELECT count(*) FROM outcome") == 1);
+    assert_true(query(db, "SELECT score FROM outcome") == 1);
+    assert_true(query(db, "SELECT count(*) FROM merge_conflict") == 1);
+    kva_db_close(db);
+    remove_dir(p.dir);
+}
+
 static void another_text_under_the_same_number_is_refused(void **state)
 {
     struct kva_error err;
@@ -804,6 +832,7 @@ int main(void)
         cmocka_unit_test(a_conflict_refuses_the_input_and_is_noted),
         cmocka_unit_test(keep_leaves_what_is_stored),
         cmocka_unit_test(as_rep_stores_the_other_answer_once),
+        cmocka_unit_test(a_conflict_of_draws_never_becomes_another_draw),
         cmocka_unit_test(another_text_under_the_same_number_is_refused),
         cmocka_unit_test(another_version_of_a_metric_names_the_way_out),
         cmocka_unit_test(what_is_no_result_file_is_refused),
