@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -450,6 +451,7 @@ static enum kva_status open_write(struct kva_db *db, bool wal, struct kva_error 
     off_t size;
     int lock = -1, version;
 
+    db->made = access(db->path, F_OK) != 0;
     KVA_TRY(check_header(db->path, false, &size, err));
     if (wal)
         KVA_TRY(check_fs(db->path, err));
@@ -516,6 +518,37 @@ void kva_db_close(struct kva_db *db)
     free(db->row_sql);
     free(db->path);
     free(db);
+}
+
+/* The first text of a query is `want`. */
+static bool says(struct kva_db *db, const char *sql, const char *want)
+{
+    sqlite3_stmt *st = NULL;
+    const char *text = NULL;
+    bool same = false;
+
+    if (sqlite3_prepare_v2(db->handle, sql, -1, &st, NULL) == SQLITE_OK &&
+        sqlite3_step(st) == SQLITE_ROW)
+        text = (const char *)sqlite3_column_text(st, 0);
+    same = text && strcmp(text, want) == 0;
+    sqlite3_finalize(st);
+    return same;
+}
+
+void kva_db_drop_unused(struct kva_db *db)
+{
+    static const char *const beside[] = {"", "-wal", "-shm", "-journal", ".lock"};
+    char path[PATH_MAX] = "", name[PATH_MAX + 16];
+
+    /* out of WAL mode leads no way while another process has the file open */
+    if (db && db->made && says(db, "SELECT count(*) FROM run", "0") &&
+        says(db, "PRAGMA journal_mode=DELETE", "delete"))
+        (void)snprintf(path, sizeof path, "%s", db->path);
+    kva_db_close(db);
+    for (size_t i = 0; path[0] && i < sizeof beside / sizeof beside[0]; i++) {
+        (void)snprintf(name, sizeof name, "%s%s", path, beside[i]);
+        (void)unlink(name);
+    }
 }
 
 int kva_db_file_version(const struct kva_db *db)

@@ -31,6 +31,9 @@ enum kva_db_mode {
 enum kva_status kva_db_open(const char *path, enum kva_db_mode mode, struct kva_db **db,
                             struct kva_error *err);
 void kva_db_close(struct kva_db *db);
+/* Closes. A file that this handle made, that holds no run and that nobody else has open
+ * goes, with what lies beside it: nothing is left of a command that could not begin. */
+void kva_db_drop_unused(struct kva_db *db);
 const char *kva_db_path(const struct kva_db *db);
 /* The schema version the file had when it was opened; 0: it was new. */
 int kva_db_file_version(const struct kva_db *db);

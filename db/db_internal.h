@@ -115,6 +115,7 @@ struct kva_db {
     sqlite3 *handle;
     char *path;
     bool writable;
+    bool made;     /* the file was not there before */
     bool batch;    /* inside kva_db_begin */
     int version;   /* of the schema when the file was opened; 0: it was empty */
     bool migrated; /* the handle is a private copy of an older file */

@@ -257,6 +257,9 @@ out:
     kva_probes_release(&probes);
     kva_plan_release(&plan);
     kva_suite_release(&suite);
-    kva_db_close(db);
+    if (rc != KVA_OK)
+        kva_db_drop_unused(db);
+    else
+        kva_db_close(db);
     return code;
 }

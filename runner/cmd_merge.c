@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,30 +161,11 @@ static enum kva_status say_json(json_t *o, struct kva_error *err)
     return rc;
 }
 
-/* A file this call made for inputs of which none could be read: nothing is left of it. */
-static void drop_unused(struct kva_db *db, const char *path)
-{
-    static const char *const beside[] = {"", "-wal", "-shm", "-journal", ".lock"};
-    sqlite3_stmt *st = NULL;
-    bool unused = sqlite3_prepare_v2(kva_db_handle(db), "SELECT 1 FROM run", -1, &st,
-                                     NULL) == SQLITE_OK &&
-                  sqlite3_step(st) == SQLITE_DONE;
-
-    sqlite3_finalize(st);
-    kva_db_close(db);
-    for (size_t i = 0; unused && i < sizeof beside / sizeof beside[0]; i++) {
-        char name[PATH_MAX];
-
-        if (snprintf(name, sizeof name, "%s%s", path, beside[i]) < (int)sizeof name)
-            (void)unlink(name);
-    }
-}
-
 int kva_cmd_merge(int argc, char **argv)
 {
     struct kva_error err = {0}, worst = {0};
     int how = how_of(opt.on_conflict), code = 0;
-    bool plain = strcmp(opt.journal, "delete") == 0, made = false;
+    bool plain = strcmp(opt.journal, "delete") == 0;
     struct kva_db *db = NULL;
     json_t *o = kva_common.json ? json_object() : NULL, *inputs = NULL, *plans = NULL;
     enum kva_status rc;
@@ -209,7 +189,6 @@ int kva_cmd_merge(int argc, char **argv)
     }
     kva_command_signals();
     KVA_GO(all_there(argc - 1, argv + 1, &err));
-    made = access(argv[0], F_OK) != 0;
     KVA_GO(kva_db_open(argv[0], plain ? KVA_DB_WRITE_DELETE : KVA_DB_WRITE, &db, &err));
     KVA_GO(merge_all(db, argc - 1, argv + 1, (enum kva_db_on_conflict)how, inputs, &worst,
                      &err));
@@ -219,8 +198,8 @@ int kva_cmd_merge(int argc, char **argv)
     if (o)
         rc = say_json(o, &err);
 out:
-    if (made && db && rc != KVA_OK)
-        drop_unused(db, argv[0]);
+    if (rc != KVA_OK)
+        kva_db_drop_unused(db);
     else
         kva_db_close(db);
     json_decref(o);

@@ -228,7 +228,10 @@ out:
         code = kva_command_fail(&err);
     kva_plan_release(&plan);
     kva_suite_release(&suite);
-    kva_db_close(db);
+    if (rc != KVA_OK)
+        kva_db_drop_unused(db);
+    else
+        kva_db_close(db);
     kva_buf_release(&words);
     return code;
 }

@@ -65,6 +65,9 @@ check quiet_tells_failures 5 "$KVAUDIT" run "$T/s.json" --db "$T/q.db" --limit 1
 has quiet_failure_is_named "$T/err" "ruler/vt does not fit in 256"
 check no_suite 2 "$KVAUDIT" run
 check missing_suite 3 "$KVAUDIT" run "$T/none.json" -n
+check run_without_its_model 3 "$KVAUDIT" run configs/smoke.json --db "$T/new.db"
+check audit_without_its_model 3 "$KVAUDIT" audit configs/smoke.json --db "$T/new.db"
+is nothing_is_left_of_it "$(ls "$T"/new.db* 2>/dev/null)" ""
 check missing_model 3 "$KVAUDIT" run configs/smoke.json -n
 has missing_model_says_how "$T/err" "kvaudit fetch smollm2-135m"
 sed 's/0.25/20/; s/random/randon/' "$T/s.json" >"$T/bad.json"

@@ -670,6 +670,39 @@ static void a_creation_killed_at_random_points_can_be_repeated(void **state)
     }
 }
 
+static void an_unused_file_goes_unless_someone_else_has_it_open(void **state)
+{
+    struct kva_error err = {0};
+    struct kva_db *db, *other;
+    char dir[64], path[128];
+    DIR *d;
+    int left = 0;
+
+    (void)state;
+    temp_dir(dir, sizeof dir);
+    snprintf(path, sizeof path, "%s/a.db", dir);
+    OK(kva_db_open(path, KVA_DB_WRITE, &db, &err));
+    OK(kva_db_open(path, KVA_DB_WRITE, &other, &err));
+    kva_db_drop_unused(other); /* it did not make the file */
+    OK(kva_db_open(path, KVA_DB_WRITE, &other, &err));
+    kva_db_drop_unused(db);
+    assert_int_equal(access(path, F_OK), 0);
+    kva_db_close(other);
+    unlink(path);
+    for (int i = 0; i < 2; i++) {
+        OK(kva_db_open(path, i ? KVA_DB_WRITE_DELETE : KVA_DB_WRITE, &db, &err));
+        kva_db_drop_unused(db);
+    }
+    unlink(path); /* makes nothing of a missing file */
+    kva_db_drop_unused(NULL);
+    d = opendir(dir);
+    for (const struct dirent *e; (e = readdir(d)) != NULL;)
+        left += e->d_name[0] != '.';
+    closedir(d);
+    assert_int_equal(left, 0);
+    remove_dir(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -696,6 +729,7 @@ int main(void)
         cmocka_unit_test(processes_that_create_the_same_file_at_once_all_succeed),
         cmocka_unit_test(a_killed_writer_loses_no_acknowledged_outcome),
         cmocka_unit_test(a_creation_killed_at_random_points_can_be_repeated),
+        cmocka_unit_test(an_unused_file_goes_unless_someone_else_has_it_open),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
