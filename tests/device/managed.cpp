@@ -10,6 +10,7 @@
 #include <cuda_runtime_api.h>
 
 #include <new>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -102,15 +103,38 @@ void give(void *p)
 
 } // namespace
 
+/* What the device said, if it said no; launches on the default stream are nobody's. */
+static bool complain()
+{
+    cudaError_t rc = cudaDeviceSynchronize();
+
+    if (rc == cudaSuccess)
+        rc = cudaGetLastError();
+    if (rc != cudaSuccess)
+        fprintf(stderr, "CUDA: %s: %s\n", cudaGetErrorName(rc), cudaGetErrorString(rc));
+    return rc != cudaSuccess;
+}
+
+/* Behind a kernel's fault managed memory may be gone for the host, too. */
+static void died(int signal)
+{
+    fprintf(stderr, "signal %d\n", signal);
+    (void)complain();
+    (void)fflush(nullptr);
+    _exit(1);
+}
+
 extern "C" int __real_main(int argc, char **argv);
 extern "C" int __wrap_main(int argc, char **argv)
 {
     int rc;
 
     open_arena();
+    (void)signal(SIGSEGV, died);
+    (void)signal(SIGBUS, died);
     rc = __real_main(argc, argv);
+    rc = complain() && rc == 0 ? 1 : rc;
     (void)fflush(nullptr);
-    (void)cudaDeviceSynchronize();
     _exit(rc);
 }
 

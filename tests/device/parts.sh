@@ -42,7 +42,7 @@ run_tests() { # COMMAND-PREFIX... -- PROGRAM...
       "$(basename "$t")" "$p" "$f" "$s" $rc $(($(now_ms) - from))
     if [ $rc -ne 0 ]; then
       if [ $rc -eq 3 ]; then none=$((none + 1)); else bad=1; fi
-      echo "$t: status $rc" >&2
+      echo "$t: status $rc, last $(grep '^\[ *RUN *\]' "$out/$(basename "$t").txt" | tail -1)" >&2
       grep -v '^\[ *RUN *\]\|^\[ *OK *\]' "$out/$(basename "$t").txt" | tail -15 >&2
     fi
     rm -f "$out/$(basename "$t").txt"
