@@ -200,6 +200,9 @@ struct kva_ops {
      * counts them, whoever holds them; *own: those of this table, pages of stores apart,
      * in the driver's granules. Waits. */
     uint64_t (*memory_used)(struct kva_ops *, uint64_t *own);
+    /* NULL as above. The most there was in use since the last call; on: go on looking,
+     * which is done before memory is given back and here: in between it only grows. */
+    uint64_t (*memory_most)(struct kva_ops *, bool on);
     /* NULL, or what the backend chose by itself so far where it had a choice, a line each
      * ("m 4096 k 4096 bf16: algorithm 66 ..."): for the record of a run. Grows. */
     const char *(*choices)(const struct kva_ops *);

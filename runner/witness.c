@@ -60,6 +60,8 @@ void kva_witness_begin(struct kva_witness *w, const struct kva_unit_run *u)
     if (w->ops->memory_used != NULL)
         w->host = status_bytes("RssAnon:");
     w->counted = counted(u, &w->own);
+    if (w->ops->memory_most != NULL)
+        (void)w->ops->memory_most(w->ops, true);
 }
 
 /* What the host may hold of a cell on a device: its books, and what its decisions needed,
@@ -103,6 +105,8 @@ bool kva_witness_end(struct kva_witness *w, bool last, struct kva_db_memory *m)
     int64_t drift;
     uint64_t own;
 
+    if (w->ops->memory_most != NULL)
+        m->dev_peak_bytes = (int64_t)w->ops->memory_most(w->ops, false) - w->counted;
     if (!w->claims)
         return false;
     if (w->ops->memory_used != NULL) {

@@ -56,10 +56,27 @@ void *kva_cuda_take(struct kva_cuda *cu, size_t bytes, bool shared)
     return p;
 }
 
+static void watch(struct kva_cuda *cu)
+{
+    size_t unused, total;
+
+    kva_rt_mem_info(cu->rt, &unused, &total);
+    if (total - unused > cu->most_bytes)
+        cu->most_bytes = total - unused;
+    cu->watched = cu->taken + cu->pages;
+}
+
+void kva_cuda_watch(struct kva_cuda *cu)
+{
+    if (cu->watching && cu->taken + cu->pages > cu->watched)
+        watch(cu);
+}
+
 void kva_cuda_give(struct kva_cuda *cu, void *p, size_t bytes)
 {
     if (p == NULL)
         return;
+    kva_cuda_watch(cu);
     kva_rt_free(cu->rt, p);
     cu->taken -= in_granules(bytes);
 }
@@ -396,6 +413,19 @@ static uint64_t cuda_memory_used(struct kva_ops *ops, uint64_t *own)
     return total - unused;
 }
 
+static uint64_t cuda_memory_most(struct kva_ops *ops, bool on)
+{
+    struct kva_cuda *cu = kva_cuda_of(ops);
+    uint64_t most;
+
+    watch(cu);
+    most = cu->most_bytes;
+    cu->watching = on;
+    cu->most_bytes = 0;
+    watch(cu);
+    return most;
+}
+
 /* What is held goes out first, so a mark is never part of a graph. */
 static void cuda_mark(struct kva_ops *ops, int mark)
 {
@@ -434,6 +464,7 @@ void kva_cuda_memory_table(struct kva_ops *ops)
     ops->between = cuda_between;
     ops->constant = cuda_constant;
     ops->memory_used = cuda_memory_used;
+    ops->memory_most = cuda_memory_most;
 }
 
 /* ---- the backend ---- */

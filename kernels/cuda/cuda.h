@@ -66,6 +66,10 @@ struct kva_cuda {
     size_t scratch_peak_bytes;
     size_t
         taken; /* bytes of `take` and of mirrored positions, in the driver's granules */
+    size_t pages; /* committed bytes of stores */
+    bool watching;
+    size_t watched;      /* taken and pages when the driver was last asked */
+    uint64_t most_bytes; /* that it counted since the watch began */
 };
 
 static inline struct kva_cuda *kva_cuda_of(const struct kva_ops *ops)
@@ -81,6 +85,8 @@ void kva_cuda_fail(struct kva_cuda *cu, const struct kva_error *why);
 /* Device memory that is counted (kva_ops.memory_used). NULL: refused. */
 void *kva_cuda_take(struct kva_cuda *cu, size_t bytes, bool shared);
 void kva_cuda_give(struct kva_cuda *cu, void *p, size_t bytes); /* NULL allowed */
+/* Memory is about to be given back: were there never so many bytes in use? */
+void kva_cuda_watch(struct kva_cuda *cu);
 /* Whether p points into memory of `alloc` or `constant`. */
 bool kva_cuda_owns(const struct kva_cuda *cu, const void *p);
 

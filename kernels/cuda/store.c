@@ -245,6 +245,8 @@ static void destroy(struct kva_pages *p)
         s->cu->moves->to = NULL;
         s->cu->moves->from = NULL;
     }
+    kva_cuda_watch(s->cu);
+    s->cu->pages -= s->rows.committed;
     kva_rt_release(s->cu->rt, &s->rows);
     s->cu->taken -= s->pos.committed;
     kva_rt_release(s->cu->rt, &s->pos);
@@ -316,7 +318,8 @@ static enum kva_status commit(struct kva_pages *p, size_t from, size_t bytes,
                               struct kva_error *err)
 {
     struct store *s = store_of(p);
-    size_t have = s->pos.committed, want = pos_bytes(s, from + bytes);
+    size_t have = s->pos.committed, want = pos_bytes(s, from + bytes),
+           rows = s->rows.committed;
     enum kva_status rc = KVA_OK;
 
     if (want > have)
@@ -325,6 +328,7 @@ static enum kva_status commit(struct kva_pages *p, size_t from, size_t bytes,
     if (rc != KVA_OK && want > have)
         kva_rt_decommit(s->cu->rt, &s->pos, have, want - have);
     s->cu->taken += s->pos.committed - have;
+    s->cu->pages += s->rows.committed - rows;
 out:
     kva_context(err, "KV store");
     return rc;
@@ -333,13 +337,15 @@ out:
 static void decommit(struct kva_pages *p, size_t from, size_t bytes)
 {
     struct store *s = store_of(p);
-    size_t have = s->pos.committed, want = pos_bytes(s, from);
+    size_t have = s->pos.committed, want = pos_bytes(s, from), rows = s->rows.committed;
 
     kva_cuda_moves_flush(s->cu);
+    kva_cuda_watch(s->cu);
     kva_rt_decommit(s->cu->rt, &s->rows, from, bytes);
     if (want < have)
         kva_rt_decommit(s->cu->rt, &s->pos, want, have - want);
     s->cu->taken -= have - s->pos.committed;
+    s->cu->pages -= rows - s->rows.committed;
 }
 
 /* ---- rows ---- */

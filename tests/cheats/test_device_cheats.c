@@ -171,6 +171,7 @@ static void an_honest_cell_passes(void **state)
     (void)state;
     assert_int_equal(m->audit, 0);
     assert_true(m->dev_delta_bytes > 0 && m->kv_alloc_bytes * 4 < m->kv_dense_bytes);
+    assert_true(m->dev_peak_bytes >= m->dev_delta_bytes);
     assert_int_equal(kva_rt_host_used(), 0);
 }
 

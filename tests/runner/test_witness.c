@@ -25,6 +25,12 @@ static uint64_t memory_used(struct kva_ops *ops, uint64_t *mine)
     return used;
 }
 
+static uint64_t memory_most(struct kva_ops *ops, bool on)
+{
+    (void)ops;
+    return on ? 0 : 1000 * (uint64_t)MIB + 17;
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -32,6 +38,7 @@ static int setup(void **state)
                        &model, NULL) != KVA_OK)
         return -1;
     kva_model_ops(model)->memory_used = memory_used;
+    kva_model_ops(model)->memory_most = memory_most;
     return 0;
 }
 
@@ -93,6 +100,7 @@ static void a_counter_that_agrees_is_content(void **state)
     (void)state;
     assert_false(look(&exact, false, &m));
     assert_int_equal(m.dev_delta_bytes, 15 * MIB);
+    assert_int_equal(m.dev_peak_bytes, 17);
     assert_int_equal(m.audit, 0);
     assert_false(look(&near, false, &m));
     assert_int_equal(m.audit, 0);

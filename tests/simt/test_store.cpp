@@ -446,6 +446,43 @@ TEST(what_the_driver_counts_is_the_pages_and_what_the_table_holds_beside_them)
     CHECK_NEAR((double)(used - used0), (double)(own - own0), 2 << 20); /* scratch stays */
 }
 
+TEST(the_most_in_use_is_seen_before_memory_is_given_back)
+{
+    backend b;
+    kva_kvshape shape = {1, 8, 128, 128, KVA_F32};
+    std::vector<float> x = random_floats(900 * 1024);
+    std::vector<int32_t> pos, rank;
+    kva_kv_bytes bytes;
+    uint64_t own, used0, most, now = 0;
+    twins t;
+
+    for (int i = 0; i < 1800; i++)
+        pos.push_back(i);
+    for (int h = 0; h < 8; h++)
+        for (int i = 0; i < 40; i++)
+            rank.push_back(10 * i);
+    size_t off[9];
+    for (size_t h = 0; h <= 8; h++)
+        off[h] = 40 * h;
+    kva_keep keep = {1, 8, rank.data(), off};
+    CHECK_OK(kva_kvstore_new(b.ops, &shape, 4096, KVA_KV_PHYSICAL, &t.s[0], err));
+    used0 = b.ops->memory_used(b.ops, &own);
+    (void)b.ops->memory_most(b.ops, true);
+    for (int round = 0; round < 2; round++) { /* seen anew each time */
+        CHECK_OK(kva_kvstore_append(t.s[0], 0, x.data(), 1024, x.data(), 1024,
+                                    pos.data() + 900 * round, 900 - 80 * round, err));
+        kva_kvstore_bytes(t.s[0], &bytes);
+        CHECK_OK(kva_kvstore_keep(t.s[0], &keep, err));
+        CHECK_OK(kva_kvstore_trim(t.s[0], err));
+        now = b.ops->memory_used(b.ops, &own);
+        most = b.ops->memory_most(b.ops, true);
+        CHECK(most - used0 >= bytes.committed_bytes);
+        CHECK(most - used0 <= bytes.committed_bytes + ((size_t)16 << 20)); /* scratch */
+        CHECK(now + bytes.committed_bytes / 2 < most);
+    }
+    CHECK(b.ops->memory_most(b.ops, false) == now);
+}
+
 TEST(a_full_device_and_numbers_that_are_not_finite_are_reported)
 {
     backend b;
