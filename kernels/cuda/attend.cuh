@@ -42,12 +42,16 @@ KVA_DEVICE float attend_shrink(float m, float top)
     return m == -INFINITY ? 0.0f : kva_exp(m - top);
 }
 
-/* Two numbers as pairs of f16: x = hi + lo up to 2^-22 of it. */
+/* Two numbers as pairs of f16: x = hi + lo up to 2^-22 of it, or of HALVES = 1 hi up to
+ * 2^-11. */
+template <int HALVES>
 KVA_DEVICE void attend_split(float x, float y, uint32_t *hi, uint32_t *lo)
 {
     uint32_t a = kva_float_half(x), b = kva_float_half(y);
 
     *hi = a | b << 16;
+    if (HALVES == 1)
+        return;
     a = kva_float_half(x - kva_half_float((uint16_t)a));
     b = kva_float_half(y - kva_half_float((uint16_t)b));
     *lo = a | b << 16;
@@ -76,10 +80,16 @@ KVA_DEVICE const uint8_t *attend_page(const struct kva_dev_view &v, int h, int p
     return v.base + (size_t)id * v.page_bytes;
 }
 
+/* The last 8 numbers of a row of a tile are free: two words for what belongs to it. */
+KVA_DEVICE int32_t *attend_tail(uint16_t *row, int d)
+{
+    return (int32_t *)(void *)(row + d);
+}
+
 /* One warp takes unit u: its query as hi + lo, times 2^k so that the largest of it lies
  * in [2^14, 2^15); the factor that turns a product of it into a score; its position. A
  * unit that does not exist is 0 and sees nothing. */
-template <int D>
+template <int D, int HALVES>
 KVA_DEVICE void attend_query(const attend_item &it, int h, int u, uint16_t *hi,
                              uint16_t *lo, float *factor, int32_t *pos)
 {
@@ -112,7 +122,8 @@ KVA_DEVICE void attend_query(const attend_item &it, int h, int u, uint16_t *hi,
         uint16_t a = kva_float_half(y);
 
         hi[lane + i * KVA_WARP] = a;
-        lo[lane + i * KVA_WARP] = kva_float_half(y - kva_half_float(a));
+        if (HALVES == 2)
+            lo[lane + i * KVA_WARP] = kva_float_half(y - kva_half_float(a));
     }
     if (lane == 0) {
         *factor = it.scale * kva_bits_float((uint32_t)(e - 14 + 127) << 23);
@@ -120,19 +131,19 @@ KVA_DEVICE void attend_query(const attend_item &it, int h, int u, uint16_t *hi,
     }
 }
 
-/* `held` rows of `dim` f16 numbers to a tile of 32 rows, four threads a row; asynchronous
- * where rows start at multiples of 16 bytes. */
+/* `held` rows of `dim` f16 numbers, `apart` from each other, to a tile of 32 rows, four
+ * threads a row; asynchronous where rows start at multiples of 16 bytes. */
 template <int D>
-KVA_DEVICE void attend_fetch(uint16_t *tile, const uint8_t *from, int dim, int held,
-                             int thread, int threads)
+KVA_DEVICE void attend_fetch(uint16_t *tile, const uint8_t *from, int dim, int apart,
+                             int held, int thread, int threads)
 {
     const uint16_t *rows = (const uint16_t *)(const void *)from;
 
     for (int r = thread / 4; r < PAGE; r += threads / 4) {
-        const uint16_t *row = rows + (size_t)r * dim;
+        const uint16_t *row = rows + (size_t)r * apart;
         uint16_t *to = tile + r * (D + 8);
 
-        if (dim % 8 == 0) {
+        if (apart % 8 == 0) {
 #pragma unroll
             for (int i = 0; i < D / 32; i++) {
                 int c = thread % 4 * 8 + i * 32;

@@ -19,7 +19,10 @@
  * units, each warp its own pages) and plain (f32 cache, fused multiply-add). The first
  * two take a query or a weight x as the sum of two f16 numbers, hi = f16(x), lo = f16(x -
  * hi), after scaling by a power of two that keeps both normal: 22 bits, against a cache
- * that is f16 anyway. Relative error of a score about 2^-22 of sum |q_i k_i|. */
+ * that is f16 anyway. Relative error of a score about 2^-22 of sum |q_i k_i|. In numerics
+ * bf16 the context kernel and the sums take hi alone, which halves their work: 2^-11 of
+ * that sum, and 2^-11 of each weight. The answer kernel keeps both: it costs nothing
+ * there (a product has 16 rows for 8 units), and memory decides its time. */
 #ifndef KVA_CUDA_ATTEND_H
 #define KVA_CUDA_ATTEND_H
 
@@ -61,8 +64,9 @@ struct kva_cuda_attend {
     const struct kva_cuda_attend_item *item; /* device memory */
     int items;
     int heads, kv_heads, dim_k, dim_v, f16; /* dims at most KVA_ATTEND_DIM */
-    int rows;                               /* most of an item */
-    int entries;                            /* most of a KV head */
+    int halves;  /* f16 numbers of a query or weight: 2, or 1 in numerics bf16 */
+    int rows;    /* most of an item */
+    int entries; /* most of a KV head */
 };
 #define KVA_ATTEND_DIM 256
 

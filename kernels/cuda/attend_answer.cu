@@ -67,7 +67,8 @@ answer_kernel(const attend_item *items, int unit_tiles)
     const attend_item &it = items[blockIdx.z];
     const struct kva_dev_view &v = it.view;
     const int warp = (int)threadIdx.x / KVA_WARP, lane = (int)threadIdx.x % KVA_WARP;
-    const int h = (int)blockIdx.y, run = (int)blockIdx.x / unit_tiles;
+    const int h = (int)blockIdx.y; /* the longest runs come first */
+    const int run = (int)(gridDim.x - 1 - blockIdx.x) / unit_tiles;
     const int unit0 = (int)blockIdx.x % unit_tiles * UNITS;
     const int units = it.rows * (it.heads / v.kv_heads);
     const int len = v.len[h], pages = (len + PAGE - 1) / PAGE;
@@ -83,8 +84,8 @@ answer_kernel(const attend_item *items, int unit_tiles)
     uint16_t *const ks = mem + 2 * UNITS * PITCH + warp * 2 * shape::tile;
     uint16_t *const vs = ks + shape::tile;
     for (int i = warp; i < UNITS; i += shape::warps)
-        attend_query<D>(it, h, unit0 + i, mem + i * PITCH, mem + (UNITS + i) * PITCH,
-                        factors + i, unit_pos + i);
+        attend_query<D, 2>(it, h, unit0 + i, mem + i * PITCH, mem + (UNITS + i) * PITCH,
+                           factors + i, unit_pos + i);
     __syncthreads();
 
     const int32_t pos = unit_pos[lane / 4], mine = unit_pos[lane % UNITS];
@@ -102,10 +103,10 @@ answer_kernel(const attend_item *items, int unit_tiles)
     if (page < end) {
         const uint8_t *at = attend_page(v, h, page);
 
-        attend_fetch<D>(ks, at, v.dim_k, len - page * PAGE, lane, KVA_WARP);
+        attend_fetch<D>(ks, at, v.dim_k, v.dim_k, len - page * PAGE, lane, KVA_WARP);
         kva_async_commit();
-        attend_fetch<D>(vs, at + (size_t)2 * PAGE * v.dim_k, v.dim_v, len - page * PAGE,
-                        lane, KVA_WARP);
+        attend_fetch<D>(vs, at + (size_t)2 * PAGE * v.dim_k, v.dim_k, v.dim_v,
+                        len - page * PAGE, lane, KVA_WARP);
         key = attend_position(v, h, page * PAGE + lane, len);
     }
     kva_async_commit();
@@ -134,7 +135,7 @@ answer_kernel(const attend_item *items, int unit_tiles)
         }
         __syncwarp();
         if (next < end) {
-            attend_fetch<D>(ks, at, v.dim_k, len - next * PAGE, lane, KVA_WARP);
+            attend_fetch<D>(ks, at, v.dim_k, v.dim_k, len - next * PAGE, lane, KVA_WARP);
             next_key = attend_position(v, h, next * PAGE + lane, len);
         }
         kva_async_commit();
@@ -172,8 +173,8 @@ answer_kernel(const attend_item *items, int unit_tiles)
         uint32_t p[2][4];
 #pragma unroll
         for (int n = 0; n < 2; n++) {
-            attend_split(s[2 * n][0], s[2 * n][1], &p[n][0], &p[n][1]);
-            attend_split(s[2 * n + 1][0], s[2 * n + 1][1], &p[n][2], &p[n][3]);
+            attend_split<2>(s[2 * n][0], s[2 * n][1], &p[n][0], &p[n][1]);
+            attend_split<2>(s[2 * n + 1][0], s[2 * n + 1][1], &p[n][2], &p[n][3]);
         }
         kva_async_wait<1>(); /* the values */
         __syncwarp();
@@ -197,7 +198,7 @@ answer_kernel(const attend_item *items, int unit_tiles)
         }
         __syncwarp();
         if (next < end)
-            attend_fetch<D>(vs, at + (size_t)2 * PAGE * v.dim_k, v.dim_v,
+            attend_fetch<D>(vs, at + (size_t)2 * PAGE * v.dim_k, v.dim_k, v.dim_v,
                             len - next * PAGE, lane, KVA_WARP);
         kva_async_commit();
         key = next_key;

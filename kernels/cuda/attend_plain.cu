@@ -96,7 +96,8 @@ plain_kernel(const attend_item *items, int unit_tiles)
     const attend_item &it = items[blockIdx.z];
     const struct kva_dev_view &v = it.view;
     const int warp = (int)threadIdx.x / KVA_WARP, lane = (int)threadIdx.x % KVA_WARP;
-    const int h = (int)blockIdx.y, run = (int)blockIdx.x / unit_tiles;
+    const int h = (int)blockIdx.y; /* the longest runs come first */
+    const int run = (int)(gridDim.x - 1 - blockIdx.x) / unit_tiles;
     const int unit0 = (int)blockIdx.x % unit_tiles * UNITS;
     const int units = it.rows * (it.heads / v.kv_heads);
     const int len = v.len[h], pages = (len + PAGE - 1) / PAGE;

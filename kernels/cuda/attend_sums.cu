@@ -6,27 +6,29 @@
  *
  * once lse is known. A block has 64 entries of one KV head (32 for D = 256), all units
  * pass by in ascending order, 64 at a time: a warp computes the weights of 16 by m16n8k16
- * exactly as attend_context.cu does, then one thread an entry adds them one after the
- * other. So each entry has one accumulator and no cut of rows into calls changes a bit;
- * blocks share nothing. Units wholly before the block's entries are passed over: their
- * weights are 0. */
+ * exactly as attend_context.cu does, of HALVES f16 numbers a query, then one thread an
+ * entry adds them one after the other. So each entry has one accumulator and no cut of
+ * rows into calls changes a bit; blocks share nothing. Units wholly before the block's
+ * entries are passed over: their weights are 0. */
 #include "kernels/cuda/attend.cuh"
 
 #define THREADS 128
 #define UNITS   64
 
-template <int D> struct sums_tile {
+template <int D, int HALVES> struct sums_tile {
     static constexpr int keys = D > 128 ? 32 : 64, pitch = D + 8;
-    static constexpr int numbers = (keys + 2 * UNITS) * pitch; /* f16: K, Q hi, Q lo */
+    static constexpr int numbers = (keys + HALVES * UNITS) * pitch; /* f16: K, Q */
     static constexpr size_t bytes =
         sizeof(uint16_t) * (size_t)numbers + sizeof(float) * UNITS * (keys + 1);
 };
 
-template <int D> KVA_KERNEL_OF(THREADS, 3) sums_kernel(const attend_item *items)
+template <int D, int HALVES>
+KVA_KERNEL_OF(THREADS, 3)
+sums_kernel(const attend_item *items)
 {
-    using shape = sums_tile<D>;
+    using shape = sums_tile<D, HALVES>;
     constexpr int KEYS = shape::keys, PITCH = shape::pitch;
-    KVA_DYN_SHARED(uint16_t, mem); /* K [KEYS][PITCH], Q [hi, lo][UNITS][PITCH], then P */
+    KVA_DYN_SHARED(uint16_t, mem); /* K [KEYS][PITCH], Q [HALVES][UNITS][PITCH], then P */
     KVA_SHARED(int32_t, key_pos, 64);
     KVA_SHARED(float, factors, UNITS);
     KVA_SHARED(int32_t, unit_pos, UNITS);
@@ -46,8 +48,8 @@ template <int D> KVA_KERNEL_OF(THREADS, 3) sums_kernel(const attend_item *items)
         int held = len - (page + i) * PAGE;
 
         attend_fetch<D>(mem + i * PAGE * PITCH,
-                        attend_page(v, h, held > 0 ? page + i : page), v.dim_k, held, t,
-                        THREADS);
+                        attend_page(v, h, held > 0 ? page + i : page), v.dim_k, v.dim_k,
+                        held, t, THREADS);
     }
     kva_async_commit();
     if (t < KEYS)
@@ -76,8 +78,8 @@ template <int D> KVA_KERNEL_OF(THREADS, 3) sums_kernel(const attend_item *items)
         for (int i = 0; i < 16; i++) {
             int u = warp * 16 + i;
 
-            attend_query<D>(it, h, unit0 + u, qs + u * PITCH, qs + (UNITS + u) * PITCH,
-                            factors + u, unit_pos + u);
+            attend_query<D, HALVES>(it, h, unit0 + u, qs + u * PITCH,
+                                    qs + (UNITS + u) * PITCH, factors + u, unit_pos + u);
         }
         __syncwarp();
 #pragma unroll
@@ -85,19 +87,21 @@ template <int D> KVA_KERNEL_OF(THREADS, 3) sums_kernel(const attend_item *items)
             s[i][0] = s[i][1] = s[i][2] = s[i][3] = 0.0f;
 #pragma unroll 4
         for (int k = 0; k < D / 16; k++) {
-            uint32_t hi[4], lo[4];
+            uint32_t q[HALVES][4];
 
-            attend_frag_a<D>(hi, qs + warp * 16 * PITCH + k * 16);
-            attend_frag_a<D>(lo, qs + (UNITS + warp * 16) * PITCH + k * 16);
+#pragma unroll
+            for (int i = 0; i < HALVES; i++)
+                attend_frag_a<D>(q[i], qs + (i * UNITS + warp * 16) * PITCH + k * 16);
 #pragma unroll
             for (int n = 0; n < KEYS / 16; n++) {
                 uint32_t f[4];
 
                 attend_frag_b<D>(f, mem + n * 16 * PITCH + k * 16);
-                kva_mma_f16(s[2 * n], hi, f);
-                kva_mma_f16(s[2 * n + 1], hi, f + 2);
-                kva_mma_f16(s[2 * n], lo, f);
-                kva_mma_f16(s[2 * n + 1], lo, f + 2);
+#pragma unroll
+                for (int i = 0; i < HALVES; i++) {
+                    kva_mma_f16(s[2 * n], q[i], f);
+                    kva_mma_f16(s[2 * n + 1], q[i], f + 2);
+                }
             }
         }
 #pragma unroll
@@ -132,15 +136,29 @@ template <int D> KVA_KERNEL_OF(THREADS, 3) sums_kernel(const attend_item *items)
     }
 }
 
-template <int D> static void sums_launch(const struct kva_cuda_attend *a, void *stream)
+template <int D, int HALVES>
+static void sums_launch(const struct kva_cuda_attend *a, void *stream)
 {
-    auto k = sums_kernel<D>;
-    const int keys = sums_tile<D>::keys;
+    using shape = sums_tile<D, HALVES>;
+    auto k = sums_kernel<D, HALVES>;
+    const int keys = shape::keys;
     dim3 grid((unsigned)((a->entries + keys - 1) / keys), (unsigned)a->kv_heads,
               (unsigned)a->items);
 
-    KVA_SHARED_LIMIT(k, sums_tile<D>::bytes);
-    KVA_LAUNCH(k, grid, THREADS, sums_tile<D>::bytes, stream, a->item);
+    KVA_SHARED_LIMIT(k, shape::bytes);
+    KVA_LAUNCH(k, grid, THREADS, shape::bytes, stream, a->item);
+}
+
+template <int HALVES> static void sums_of(const struct kva_cuda_attend *a, void *stream)
+{
+    if (a->dim_k <= 64)
+        sums_launch<64, HALVES>(a, stream);
+    else if (a->dim_k <= 96)
+        sums_launch<96, HALVES>(a, stream);
+    else if (a->dim_k <= 128)
+        sums_launch<128, HALVES>(a, stream);
+    else
+        sums_launch<256, HALVES>(a, stream);
 }
 
 void kva_cuda_attend_sums(const struct kva_cuda_attend *a, void *stream)
@@ -149,12 +167,6 @@ void kva_cuda_attend_sums(const struct kva_cuda_attend *a, void *stream)
         return;
     if (!a->f16)
         kva_cuda_attend_plain_sums(a, stream);
-    else if (a->dim_k <= 64)
-        sums_launch<64>(a, stream);
-    else if (a->dim_k <= 96)
-        sums_launch<96>(a, stream);
-    else if (a->dim_k <= 128)
-        sums_launch<128>(a, stream);
     else
-        sums_launch<256>(a, stream);
+        (a->halves == 1 ? sums_of<1> : sums_of<2>)(a, stream);
 }

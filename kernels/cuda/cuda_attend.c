@@ -164,7 +164,8 @@ static void attend_alike(struct kva_cuda *cu, const struct session *s, int n,
                                 .kv_heads = a->kv->kv_heads,
                                 .dim_k = a->kv->dim_k,
                                 .dim_v = a->kv->dim_v,
-                                .f16 = a->kv->type == KVA_F16};
+                                .f16 = a->kv->type == KVA_F16,
+                                .halves = strcmp(cu->ops.numerics, "bf16") == 0 ? 1 : 2};
     struct kva_attend_cut cut = kva_cuda_attend_cut(&l, cu->ops.context);
     size_t all = 0, most = 0, room, used = 0;
     bool any = false;

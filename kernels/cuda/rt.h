@@ -20,6 +20,7 @@ struct kva_rt_info {
     int major, minor, processors; /* 9, 0, 132 */
     int driver, runtime;          /* 13000 */
     size_t total_bytes, l2_bytes;
+    size_t shared_bytes; /* most shared memory of a block that asks */
 };
 
 /* Device 0 (CUDA_VISIBLE_DEVICES chooses). Without one: KVA_EUNSUPPORTED, "no CUDA

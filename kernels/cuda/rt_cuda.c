@@ -132,6 +132,7 @@ static cudaError_t describe(struct kva_rt *rt, int device)
     rt->info.minor = prop.minor;
     rt->info.processors = prop.multiProcessorCount;
     rt->info.total_bytes = prop.totalGlobalMem;
+    rt->info.shared_bytes = prop.sharedMemPerBlockOptin;
     rt->info.l2_bytes = prop.l2CacheSize > 0 ? (size_t)prop.l2CacheSize : 0;
     (void)cudaDriverGetVersion(&rt->info.driver);
     (void)cudaRuntimeGetVersion(&rt->info.runtime);

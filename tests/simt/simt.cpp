@@ -89,7 +89,7 @@ struct block {
     std::vector<fiber *> fibers;
     std::vector<warp> warps;
     std::vector<shared_site> shared;
-    size_t shared_bytes, shared_limit;
+    size_t shared_bytes, dynamic_bytes, shared_limit;
     uint8_t *dynamic;
     int alive, waiting;
     const char *file; /* of the barrier threads wait at */
@@ -421,6 +421,7 @@ void run_block(dim3 grid, dim3 dim, dim3 index, size_t shared)
     now_block.alive = n;
     now_block.waiting = 0;
     now_block.shared_bytes = 0;
+    now_block.dynamic_bytes = shared;
     now_block.dynamic = shared ? take_shared(shared) : nullptr;
     for (int i = 0; i < n; i++) {
         fiber *f = take_fiber(i);
@@ -561,8 +562,10 @@ void *kva_simt_shared(const char *file, int line, size_t bytes)
         if (s.line == line && s.bytes == bytes && strcmp(s.file, file) == 0)
             return s.data;
     now_block.shared_bytes += bytes;
-    if (now_block.shared_bytes > KVA_SIMT_SHARED_STATIC)
-        mistake(file, line, "%zu bytes of static shared memory", now_block.shared_bytes);
+    if (now_block.shared_bytes > KVA_SIMT_SHARED_STATIC ||
+        now_block.shared_bytes + now_block.dynamic_bytes > KVA_SIMT_SHARED_MOST)
+        mistake(file, line, "%zu bytes of static shared memory beside %zu of the launch",
+                now_block.shared_bytes, now_block.dynamic_bytes);
     uint8_t *data = take_shared(bytes);
     now_block.shared.push_back({file, line, bytes, data});
     return data;

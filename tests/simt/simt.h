@@ -46,9 +46,9 @@ struct dim3 {
     }
 };
 
-/* Shared memory of a block: what every device has, and the most one of 9.0 lends to a
- * kernel that asked. */
-constexpr size_t KVA_SIMT_SHARED_STATIC = 48 << 10, KVA_SIMT_SHARED_MOST = 227 << 10;
+/* Shared memory of a block: what every device has, and the most that every one of 8.0 or
+ * later lends to a kernel that asked, with the static. */
+constexpr size_t KVA_SIMT_SHARED_STATIC = 48 << 10, KVA_SIMT_SHARED_MOST = 99 << 10;
 
 /* ---- what the shim expands to ---- */
 

@@ -142,7 +142,7 @@ struct rows {
     std::vector<float> q, out, lse, acc, ml, sink;
     std::vector<int32_t> pos;
     float scale, softcap = 0;
-    int window = 0;
+    int window = 0, halves = 2;
     std::vector<std::vector<float>> sums; /* [KV head] */
     std::vector<float *> sum_at;
     uint8_t *base = nullptr; /* of another pool than the store's */
@@ -263,6 +263,7 @@ struct kva_cuda_attend launch_of(const store &s, const rows &r)
     a.dim_k = s.dim_k;
     a.dim_v = s.dim_v;
     a.f16 = s.f16;
+    a.halves = r.halves;
     return a;
 }
 
@@ -428,6 +429,50 @@ TEST(orders_of_threads_and_blocks_change_nothing)
             return run(how, {&r}, true);
         });
         check(r);
+    }
+}
+
+/* Queries and weights of 11 bits: a score is off by 2^-11 of scale * sum |q_i k_i|, a
+ * weight by twice the worst of its row and 2^-11 of itself. */
+TEST(one_half_is_as_good_as_eleven_bits)
+{
+    struct {
+        int32_t len;
+        int dim, rows, group;
+    } cases[] = {{97, 64, 23, 3},
+                 {70, 96, 9, 4},
+                 {150, 128, 33, 2},
+                 {40, 256, 9, 4},
+                 {33, 80, 1, 1}};
+
+    for (const auto &c : cases) {
+        store s(CONTEXT, {c.len, 1}, c.dim, c.dim);
+        rows r(&s, c.rows, c.group, std::max(c.len - c.rows, 0));
+        std::vector<float> two = run(CONTEXT, {&r}, true), one;
+        double worst = 0;
+
+        r.halves = 1;
+        r.sums.clear();
+        one = in_orders([&] {
+            r.sums.clear();
+            return run(CONTEXT, {&r}, true);
+        });
+        CHECK(memcmp(one.data(), two.data(), one.size() * sizeof(float)) != 0 ||
+              c.len == 1);
+        for (int row = 0; row < r.n; row++)
+            for (int a = 0; a < r.heads; a++)
+                for (int j = 0; j < s.len[(size_t)(a / r.group)]; j++) {
+                    double d = 0;
+
+                    for (int i = 0; i < c.dim; i++)
+                        d += fabs(
+                            (double)r.q[(size_t)(row * r.stride + a * c.dim + i)] *
+                            (double)s.k[(size_t)(a / r.group)][(size_t)(j * c.dim + i)]);
+                    worst = fmax(worst, d * (double)r.scale);
+                }
+        /* values and the largest output are about 1; sums have many terms of either sign
+         */
+        check(r, 0x1p-11 * (2 * worst + 1));
     }
 }
 
@@ -605,11 +650,12 @@ struct backend {
     struct kva_ops *ops = nullptr;
     struct kva_kvstore *store[2] = {};
 
-    backend(const char *name, enum kva_type type, enum kva_kv_mode mode)
+    backend(const char *name, enum kva_type type, enum kva_kv_mode mode,
+            const char *numerics = "f32")
     {
         const struct kva_kvshape shape = {1, 2, 64, 64, type};
 
-        CHECK_OK(kva_ops_open(name, "f32", 1, &ops, err));
+        CHECK_OK(kva_ops_open(name, numerics, 1, &ops, err));
         for (auto &s : store)
             CHECK_OK(kva_kvstore_new(ops, &shape, 40, mode, &s, err));
     }
@@ -684,7 +730,8 @@ TEST(the_table_attends_as_the_cpu_does_over_the_same_stores)
 
     for (enum kva_type type : {KVA_F16, KVA_F32})
         for (enum kva_kv_mode mode : {KVA_KV_PHYSICAL, KVA_KV_MASK}) {
-            backend cpu("cpu", type, mode), cuda("cuda", type, mode);
+            backend cpu("cpu", type, mode), cuda("cuda", type, mode),
+                half("cuda", type, mode, "bf16");
             const std::vector<float> kv = random_floats((size_t)N * 256, 2),
                                      q = random_floats((size_t)(2 * rows * 6 * 64), 2);
             /* ranks 3 and 40 leave, and of the second KV head 0: holes are filled */
@@ -692,7 +739,7 @@ TEST(the_table_attends_as_the_cpu_does_over_the_same_stores)
             size_t off[] = {0, 2, 3};
             const struct kva_keep victims = {1, 2, rank, off};
 
-            for (backend *b : {&cpu, &cuda}) {
+            for (backend *b : {&cpu, &cuda, &half}) {
                 b->append(0, kv, 0, N);
                 b->append(1, kv, 0, 33);
                 CHECK_OK(kva_kvstore_replace(b->store[0], &victims, err));
@@ -702,7 +749,13 @@ TEST(the_table_attends_as_the_cpu_does_over_the_same_stores)
                 std::vector<float> host = cuda.attend(q, rows, N - rows, context, false);
                 std::vector<float> device = cuda.attend(q, rows, N - rows, context, true);
 
+                std::vector<float> eleven = half.attend(q, rows, N - rows, context, true);
+
                 CHECK_CLOSE(host.data(), want.data(), want.size(), 2e-6);
+                CHECK_CLOSE(eleven.data(), want.data(), want.size(), 0x1p-9);
+                /* only what reads contexts out of f16 caches has another form */
+                CHECK((memcmp(eleven.data(), host.data(), host.size() * 4) != 0) ==
+                      (context && type == KVA_F16));
                 CHECK(memcmp(host.data(), device.data(), host.size() * 4) == 0);
             }
         }
