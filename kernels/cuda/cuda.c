@@ -526,6 +526,13 @@ enum kva_status kva_cuda_open(const char *numerics, struct kva_ops **ops,
     cu->ops.impl = cu;
     KVA_GO(marks_new(cu, err));
     describe(&cu->device, kva_rt_info(cu->rt));
+    if (kva_rt_info(cu->rt)->shared_bytes < KVA_SHARED_MOST) {
+        rc = KVA_FAIL(err, KVA_EUNSUPPORTED,
+                      "device %s lends a block %zu bytes of shared memory, %d are needed",
+                      kva_rt_info(cu->rt)->name, kva_rt_info(cu->rt)->shared_bytes,
+                      KVA_SHARED_MOST);
+        goto out;
+    }
     cu->stream = kva_rt_stream(cu->rt);
     cu->ops.backend = "cuda";
     cu->ops.numerics = bf16 ? "bf16" : "f32";

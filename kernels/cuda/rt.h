@@ -13,6 +13,10 @@
 extern "C" {
 #endif
 
+/* Shared memory of a block, static and dynamic together, that no kernel exceeds: what
+ * devices of 8.6 and 8.9 lend, the least of 8.0 or later. */
+#define KVA_SHARED_MOST (99 * 1024)
+
 struct kva_rt;
 
 struct kva_rt_info {

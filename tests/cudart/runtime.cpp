@@ -106,6 +106,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
     p->major = kva_cudart_machine.major;
     p->multiProcessorCount = 4;
     p->totalGlobalMem = total_bytes();
+    p->sharedMemPerBlockOptin = 99 << 10;
     p->l2CacheSize = 1 << 20;
     p->sharedMemPerBlockOptin = 227 << 10;
     p->sharedMemPerBlock = 48 << 10;

@@ -60,7 +60,7 @@ part_sanitizer() {
   [ -n "$s" ] || { echo "compute-sanitizer is not installed" >&2; exit 5; }
   for tool in memcheck racecheck; do
     echo "{\"tool\": \"$tool\"}"
-    # KVAUDIT_SMALL: the smallest shapes of every test, for these are a hundred times slower
+    # KVAUDIT_SMALL: each test once, not twice, for these are a hundred times slower
     KVAUDIT_SMALL=1 run_tests "$s" --tool $tool --error-exitcode 9 -- "$bin"/tests/simt/test_* || rc=$?
   done
   return $rc

@@ -35,7 +35,7 @@ BANDWIDTH = 4.3e12
 RATES = {"tensor": 790e12, "fma": 67e12}
 SHAPE = {  # Llama-3.1-8B at 32k; N entries kept, T rows of a chunk, e and w bytes of cache, weight
     "L": 32, "H": 4096, "F": 14336, "V": 128256, "Hq": 32, "Hkv": 8, "G": 4, "D": 128, "P": 32,
-    "n": 32768, "N": 2048, "T": 256, "W": 32, "e": 2, "w": 2,
+    "n": 32768, "N": 2048, "T": 1024, "W": 32, "e": 2, "w": 2,
 }
 FUNCTIONS = {"ceil": math.ceil, "max": max, "min": min}
 

@@ -282,6 +282,7 @@ enum kva_status kva_rt_open(struct kva_rt **rt, struct kva_error *err)
     r->info.driver = r->info.runtime = 13000;
     r->info.processors = 4;
     r->info.total_bytes = device_bytes;
+    r->info.shared_bytes = KVA_SHARED_MOST;
     r->info.l2_bytes = (size_t)1 << 20;
     *rt = r;
     return KVA_OK;

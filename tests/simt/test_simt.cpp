@@ -352,8 +352,8 @@ TEST(launches_a_device_would_refuse_are_told)
     CHECK(strstr(told([&] { KVA_LAUNCH(much_static, 1, 32, 0, nullptr, out); }),
                  "64000 bytes of static shared memory"));
     KVA_LAUNCH(nothing, 1, 32, 48 << 10, nullptr);
-    KVA_SHARED_LIMIT(nothing, 227 << 10);
-    KVA_LAUNCH(nothing, dim3(3, 2, 2), 1024, 227 << 10, nullptr);
+    KVA_SHARED_LIMIT(nothing, 99 << 10);
+    KVA_LAUNCH(nothing, dim3(3, 2, 2), 1024, 99 << 10, nullptr);
     CHECK_INT(kva_simt_errors(), 0);
 }
 
