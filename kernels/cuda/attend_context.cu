@@ -32,7 +32,10 @@ template <int D, int HALVES> struct context_tile {
     static constexpr size_t bytes = 2 * (size_t)(2 * stage + HALVES * q);
     /* where the compiler keeps its registers without spills (make cuda-report): blocks of
      * a multiprocessor (0: as it likes), and how far the steps of a score are unrolled */
-    static constexpr int blocks = HALVES > 1 ? 0 : D == 64 ? 3 : D > 128 ? 6 : 0;
+    static constexpr int blocks = D > 128      ? 4
+                                  : HALVES > 1 ? (D > 96 ? 2 : 0)
+                                  : D == 64    ? 3
+                                               : 0;
     static constexpr int unroll = D > 96 || HALVES == 1 ? 2 : D / 16;
 };
 
