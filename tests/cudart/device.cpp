@@ -58,7 +58,7 @@ struct span {
 std::map<uint8_t *, piece> pieces; /* by the base */
 std::map<uint8_t *, range> reserved;
 std::map<uint8_t *, span> ever; /* address space, by where it begins */
-size_t size_bytes = (size_t)64 << 30, used, peak;
+size_t size_bytes = (size_t)64 << 30, used, peak, others;
 std::vector<stream *> streams;
 bool running, peeked;
 const char *doing = "";
@@ -239,7 +239,7 @@ void uncount(size_t bytes)
 
 size_t free_bytes()
 {
-    return size_bytes > used ? size_bytes - used : 0;
+    return size_bytes > used + others ? size_bytes - used - others : 0;
 }
 
 size_t total_bytes()
@@ -556,6 +556,11 @@ void kva_rt_host_size(size_t bytes)
 {
     dev::size_bytes = bytes;
     kva_cudart_machine.devices = bytes > 0;
+}
+
+void kva_rt_host_others(size_t bytes)
+{
+    dev::others = bytes;
 }
 
 size_t kva_rt_host_used(void)

@@ -19,7 +19,7 @@ namespace
 {
 
 cudaError_t last = cudaSuccess;
-size_t waits;
+struct kva_rt_host_traffic asked;
 std::map<const void *, kva_cudart_kernel> kernels;
 
 int64_t now_ns()
@@ -286,7 +286,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     dev::stream *s = stream_of(__func__, stream);
 
     WAIT();
-    waits++;
+    asked.waits++;
     wait_for(s, s->given);
     return cudaSuccess;
 }
@@ -391,6 +391,13 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
         return cudaSuccess;
     if (!copy_allowed(to, from, bytes, kind))
         return said(cudaErrorInvalidValue);
+    if (kind == cudaMemcpyHostToDevice) {
+        asked.uploads++;
+        asked.up_bytes += bytes;
+    } else if (kind == cudaMemcpyDeviceToHost) {
+        asked.downloads++;
+        asked.down_bytes += bytes;
+    }
     if (kind == cudaMemcpyHostToDevice && where(from, bytes) == HOST) {
         auto staged = std::make_shared<std::vector<uint8_t>>(
             (const uint8_t *)from, (const uint8_t *)from + bytes);
@@ -504,5 +511,10 @@ void kva_cudart_register(const void *kernel, const struct kva_cudart_kernel *k)
 
 size_t kva_rt_host_waits(void)
 {
-    return waits;
+    return asked.waits;
+}
+
+struct kva_rt_host_traffic kva_rt_host_traffic(void)
+{
+    return asked;
 }

@@ -2,6 +2,7 @@
 /* lt_host.cpp - stands in for cuBLASLt: plain loops, one accumulator, inputs ascending.
  * Its slab is small, so that tests unpack weights in several. */
 #include "kernels/cuda/lt.h"
+#include "tests/simt/simt.h"
 
 #include <math.h>
 #include <new>
@@ -50,6 +51,7 @@ enum kva_status kva_lt_product(struct kva_lt *lt, const struct kva_lt_product *p
                                struct kva_error *)
 {
     lt->products++;
+    kva_simt_around(true); /* the library is the device's */
     for (int j = 0; j < p->n; j++)
         for (int i = 0; i < p->m; i++) {
             size_t w = (size_t)i * (size_t)p->w_stride,
@@ -63,5 +65,6 @@ enum kva_status kva_lt_product(struct kva_lt *lt, const struct kva_lt_product *p
                           : fmaf(((const float *)p->x)[x], ((const float *)p->w)[w], sum);
             p->y[(size_t)j * (size_t)p->y_stride + (size_t)i] = sum;
         }
+    kva_simt_around(false);
     return KVA_OK;
 }

@@ -5,30 +5,43 @@
  * Held work (queue.h) runs when somebody waits, from the graph's own copies where there
  * is one: a patch that was forgotten shows.
  *
- * Allocations are pieces of their exact size, filled with NaN; ranges are
- * address space of which only the committed part can be touched. Every byte is counted as
- * a device would count it. Mistakes of the emulator (simt.h) are failures of the device
- * here. */
+ * Memory of the device lies in one arena that only kernels, copies and fills may touch:
+ * between them its pages are protected, so host code that follows a pointer of the device
+ * dies at once (ranges, when there are many: soon). Pieces have their exact size for the
+ * address sanitizer, begin as NaN, and addresses are never used again. Ranges are address
+ * space of which only the committed part can be touched, by kernels. Every byte is
+ * counted as a device would count it. Mistakes of the emulator (simt.h) are failures of
+ * the device here. */
 #include "kernels/cuda/queue.h"
 #include "kernels/cuda/rt.h"
 
-extern "C" {
-#include "kernels/cpu/mem.h"
-}
 #include "tests/simt/rt_host.h"
 #include "tests/simt/simt.h"
 
 #include <map>
 #include <new>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <vector>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(p, n)   ((void)(p), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#endif
+
+struct piece {
+    size_t bytes;
+    bool shared; /* a piece of the heap */
+};
+
 struct kva_rt {
     struct kva_rt_info info;
-    std::map<void *, size_t> pieces;
+    std::map<void *, piece> pieces;
     kva_error fault;
     bool failed;
     kva_queue queue; /* while this is `gatherer` */
@@ -46,51 +59,6 @@ struct kva_rt_host_traffic asked;
 size_t others; /* of another program */
 bool ranges = true;
 
-/* Memory of the device is none of the host's: shared pages do not count as its anonymous
- * ones. With the address sanitizer pieces are the heap's, which it watches. */
-#ifdef __SANITIZE_ADDRESS__
-void *piece_new(size_t bytes)
-{
-    void *p = NULL;
-
-    return posix_memalign(&p, 256, bytes) == 0 ? p : NULL;
-}
-void piece_free(void *p, size_t)
-{
-    free(p);
-}
-#else
-void *piece_new(size_t bytes)
-{
-    void *p =
-        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-    return p == MAP_FAILED ? NULL : p;
-}
-void piece_free(void *p, size_t bytes)
-{
-    (void)munmap(p, bytes);
-}
-#endif
-uint8_t *range_new(size_t bytes)
-{
-    void *p =
-        mmap(NULL, bytes, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    return p == MAP_FAILED ? NULL : (uint8_t *)p;
-}
-bool range_open(uint8_t *at, size_t bytes)
-{
-    return bytes == 0 || mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0;
-}
-void range_shut(uint8_t *at, size_t bytes)
-{
-    if (bytes == 0)
-        return;
-    (void)madvise(at, bytes, MADV_REMOVE);
-    (void)mprotect(at, bytes, PROT_NONE);
-}
-
 bool take(size_t bytes)
 {
     if (bytes > device_bytes - (used < device_bytes ? used : device_bytes))
@@ -98,6 +66,104 @@ bool take(size_t bytes)
     used += bytes;
     peak = used > peak ? used : peak;
     return true;
+}
+
+/* ---- what only the device may touch ---- */
+
+const size_t ARENA = (size_t)1 << 40, PAGE = 4096, GAP = 256;
+uint8_t *arena;
+size_t top;                         /* of the arena, in bytes */
+std::map<uint8_t *, size_t> mapped; /* committed bytes of ranges */
+int open_depth;
+/* A call of the system a range, twice a kernel, would take longer than the kernels: where
+ * there are more than a few, ranges are closed every now and then only. */
+const size_t FEW = 8, SELDOM = 16;
+size_t closed;
+bool ranges_closed;
+
+void protect(uint8_t *p, size_t bytes)
+{
+    if (bytes > 0 &&
+        mprotect(p, bytes, open_depth > 0 ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) {
+        perror("emulated device: mprotect");
+        abort();
+    }
+}
+
+void open_device(bool on)
+{
+    int before = open_depth;
+
+    open_depth += on ? 1 : -1;
+    if (before > 0 && open_depth > 0)
+        return;
+    protect(arena, (top + PAGE - 1) / PAGE * PAGE);
+    if (!on && mapped.size() > FEW && ++closed % SELDOM != 0)
+        return;
+    if (on && !ranges_closed)
+        return;
+    ranges_closed = !on;
+    for (auto &r : mapped)
+        protect(r.first, r.second);
+}
+
+/* Memory of the device is none of the host's: shared pages do not count as its anonymous
+ * ones. */
+uint8_t *address_space(size_t bytes)
+{
+    void *p = mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
+
+    return p == MAP_FAILED ? nullptr : (uint8_t *)p;
+}
+
+struct device_opened {
+    device_opened()
+    {
+        open_device(true);
+    }
+    ~device_opened()
+    {
+        open_device(false);
+    }
+};
+
+struct guard {
+    guard()
+    {
+        kva_simt_around = open_device;
+    }
+} guarded;
+
+/* The device is open. */
+void *arena_take(size_t bytes)
+{
+    size_t room = (bytes + GAP - 1) / GAP * GAP + GAP, old = top;
+    uint8_t *p;
+
+    if (arena == nullptr)
+        arena = address_space(ARENA);
+    if (arena == nullptr || room > ARENA - top)
+        return nullptr;
+    p = arena + top;
+    top += room;
+    old = (old + PAGE - 1) / PAGE * PAGE;
+    if (top > old)
+        protect(arena + old, (top - old + PAGE - 1) / PAGE * PAGE);
+    ASAN_POISON_MEMORY_REGION(p + bytes, room - bytes);
+    return p;
+}
+
+/* Its pages go, its addresses stay taken. */
+void arena_give(uint8_t *p, size_t bytes)
+{
+    device_opened o; /* what cannot be written cannot be removed */
+    size_t from = ((uintptr_t)p + PAGE - 1) / PAGE * PAGE,
+           end = ((uintptr_t)p + bytes) / PAGE * PAGE;
+
+    ASAN_POISON_MEMORY_REGION(p, bytes);
+    if (end > from)
+        (void)madvise((void *)from, end - from, MADV_REMOVE);
 }
 
 int64_t now_ns()
@@ -137,6 +203,7 @@ copy copy_of(const kva_queue &q, size_t i, const uint8_t *from)
 void run(copy &c)
 {
     const kva_queue_item &it = c.item;
+    device_opened o;
 
     if (it.kind == KVA_QUEUE_KERNEL) {
         kva_simt_held h = {};
@@ -167,6 +234,8 @@ void host_free(void *, void *p)
 }
 void issue(void *, const kva_queue *q)
 {
+    device_opened o;
+
     for (size_t i = 0; i < q->n; i++) {
         copy c = copy_of(*q, i, q->data + q->item[i].at);
 
@@ -189,6 +258,8 @@ bool graph_patch(void *, kva_replay *r, size_t i)
 }
 void graph_launch(void *, kva_replay *r)
 {
+    device_opened o;
+
     for (copy &c : *static_cast<std::vector<copy> *>(r->graph))
         run(c);
 }
@@ -237,6 +308,10 @@ void kva_rt_host_size(size_t bytes)
 {
     device_bytes = bytes;
 }
+void kva_rt_host_others(size_t bytes)
+{
+    others = bytes;
+}
 size_t kva_rt_host_used(void)
 {
     return used;
@@ -249,8 +324,9 @@ void kva_rt_host_ranges(bool available)
 {
     ranges = available;
 }
-void kva_rt_host_look(bool)
+void kva_rt_host_look(bool on)
 {
+    open_device(on);
 }
 size_t kva_rt_host_waits(void)
 {
@@ -259,11 +335,6 @@ size_t kva_rt_host_waits(void)
 struct kva_rt_host_traffic kva_rt_host_traffic(void)
 {
     return asked;
-}
-
-void kva_rt_host_others(size_t bytes)
-{
-    others = bytes;
 }
 
 enum kva_status kva_rt_open(struct kva_rt **rt, struct kva_error *err)
@@ -338,18 +409,21 @@ void kva_rt_mem_info(struct kva_rt *rt, size_t *free_bytes, size_t *total_bytes)
 
 void *kva_rt_alloc(struct kva_rt *rt, size_t bytes, bool shared)
 {
-    void *p;
+    device_opened o;
+    void *p = NULL;
 
-    (void)shared;
     if (!take(bytes))
         return NULL;
-    p = piece_new(bytes);
+    if (!shared)
+        p = arena_take(bytes);
+    else if (posix_memalign(&p, 256, bytes) != 0)
+        p = NULL;
     if (p == NULL) {
         used -= bytes;
         return NULL;
     }
     memset(p, 0xff, bytes);
-    rt->pieces[p] = bytes;
+    rt->pieces[p] = {bytes, shared};
     return p;
 }
 
@@ -360,8 +434,11 @@ void kva_rt_free(struct kva_rt *rt, void *p)
 
     if (at == rt->pieces.end())
         return;
-    used -= at->second;
-    piece_free(p, at->second);
+    used -= at->second.bytes;
+    if (at->second.shared)
+        free(p);
+    else
+        arena_give((uint8_t *)p, at->second.bytes);
     rt->pieces.erase(at);
 }
 
@@ -381,8 +458,11 @@ void kva_rt_upload(struct kva_rt *rt, void *to, const void *from, size_t bytes)
 {
     asked.uploads++;
     asked.up_bytes += bytes;
-    if (bytes > 0 && !hold(rt, KVA_QUEUE_UPLOAD, to, from, 0, bytes))
-        memcpy(to, from, bytes);
+    if (bytes == 0 || hold(rt, KVA_QUEUE_UPLOAD, to, from, 0, bytes))
+        return;
+    device_opened o;
+
+    memcpy(to, from, bytes);
 }
 
 void kva_rt_download(struct kva_rt *rt, void *to, const void *from, size_t bytes)
@@ -391,26 +471,34 @@ void kva_rt_download(struct kva_rt *rt, void *to, const void *from, size_t bytes
     asked.down_bytes += bytes;
     asked.waits++;
     flush(rt);
+    device_opened o;
+
     if (bytes > 0)
         memcpy(to, from, bytes);
 }
 
 void kva_rt_move(struct kva_rt *rt, void *to, const void *from, size_t bytes)
 {
-    if (bytes > 0 && !hold(rt, KVA_QUEUE_MOVE, to, from, 0, bytes))
-        memcpy(to, from, bytes);
+    if (bytes == 0 || hold(rt, KVA_QUEUE_MOVE, to, from, 0, bytes))
+        return;
+    device_opened o;
+
+    memcpy(to, from, bytes);
 }
 
 void kva_rt_fill(struct kva_rt *rt, void *to, int byte, size_t bytes)
 {
-    if (bytes > 0 && !hold(rt, KVA_QUEUE_FILL, to, NULL, byte, bytes))
-        memset(to, byte, bytes);
+    if (bytes == 0 || hold(rt, KVA_QUEUE_FILL, to, NULL, byte, bytes))
+        return;
+    device_opened o;
+
+    memset(to, byte, bytes);
 }
 
 size_t kva_rt_granule(struct kva_rt *rt)
 {
     (void)rt;
-    return kva_mem_granule();
+    return PAGE;
 }
 
 enum kva_status kva_rt_reserve(struct kva_rt *rt, size_t bytes, size_t chunk,
@@ -423,9 +511,10 @@ enum kva_status kva_rt_reserve(struct kva_rt *rt, size_t bytes, size_t chunk,
     r->resident = ranges;
     if (!ranges && !take(bytes))
         return KVA_FAIL(err, KVA_ENOMEM, "%zu bytes of the device", bytes);
-    r->base = range_new(bytes);
-    if (r->base == NULL || (!ranges && !range_open(r->base, bytes)))
+    r->base = address_space(bytes);
+    if (r->base == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "%zu bytes cannot be reserved", bytes);
+    mapped[r->base] = ranges ? 0 : bytes;
     return KVA_OK;
 }
 
@@ -439,11 +528,11 @@ enum kva_status kva_rt_commit(struct kva_rt *rt, struct kva_rt_range *r, size_t 
     if (r->resident) {
         if (!take(bytes))
             return KVA_FAIL(err, KVA_ENOMEM, "%zu bytes of the device", bytes);
-        if (!range_open(r->base + from, bytes)) {
-            used -= bytes;
-            return KVA_FAIL(err, KVA_ENOMEM, "%zu bytes cannot be committed", bytes);
-        }
+        mapped[r->base] = from + bytes;
     }
+    device_opened o;
+
+    protect(r->base, mapped[r->base]);
     memset(r->base + from, 0xff, bytes);
     r->committed += bytes;
     return KVA_OK;
@@ -455,7 +544,13 @@ void kva_rt_decommit(struct kva_rt *rt, struct kva_rt_range *r, size_t from, siz
     r->committed = from;
     if (!r->resident)
         return;
-    range_shut(r->base + from, bytes);
+    device_opened o;
+
+    mapped[r->base] = from;
+    if (bytes > 0) {
+        (void)madvise(r->base + from, bytes, MADV_REMOVE);
+        (void)mprotect(r->base + from, bytes, PROT_NONE);
+    }
     used -= bytes;
 }
 
@@ -465,6 +560,7 @@ void kva_rt_release(struct kva_rt *rt, struct kva_rt_range *r)
     if (r->base == NULL)
         return;
     used -= r->resident ? r->committed : r->bytes;
+    mapped.erase(r->base);
     (void)munmap(r->base, r->bytes);
     memset(r, 0, sizeof *r);
 }

@@ -20,6 +20,10 @@ static inline size_t kva_rt_host_waits(void)
 {
     return 0;
 }
+static inline void kva_rt_host_look(bool on)
+{
+    (void)on;
+}
 #else
 static const bool kva_rt_is_host = true;
 #ifdef __cplusplus

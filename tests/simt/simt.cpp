@@ -459,6 +459,7 @@ void run_block(dim3 grid, dim3 dim, dim3 index, size_t shared)
 
 } // namespace
 
+void (*kva_simt_around)(bool runs);
 bool (*kva_simt_hold)(const kva_simt_held *h);
 
 extern "C" char __executable_start, end; /* the linker's: where the program lies */
@@ -538,11 +539,15 @@ void kva_simt_run(const char *name, void (*of)(void), dim3 grid, dim3 dim, size_
             at[i - 1] = at[j];
             at[j] = t;
         }
+    if (kva_simt_around)
+        kva_simt_around(true);
     for (size_t b : at)
         run_block(grid, dim,
                   dim3((unsigned)(b % grid.x), (unsigned)(b / grid.x % grid.y),
                        (unsigned)(b / grid.x / grid.y)),
                   shared);
+    if (kva_simt_around)
+        kva_simt_around(false);
     kernel = "";
     if (profile)
         costs[name] += switches - before;

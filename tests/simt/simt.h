@@ -99,6 +99,8 @@ struct kva_simt_held {
 /* Tells of an argument that points to the stack of this thread or into the program:
  * memory no device reaches. */
 void kva_simt_arguments(const char *name, const void *args, size_t bytes);
+/* Told before a grid runs and after; NULL: nobody wants to know. */
+extern void (*kva_simt_around)(bool runs);
 /* NULL: launches run at once. False: not this one. */
 extern bool (*kva_simt_hold)(const kva_simt_held *h);
 

@@ -438,6 +438,7 @@ TEST(what_the_driver_counts_is_the_pages_and_what_the_table_holds_beside_them)
     CHECK_OK(kva_kvstore_keep(t.s[0], &keep, err));
     const uint64_t switches = kva_simt_switches();
     b.ops->mark(b.ops, 0);
+    CHECK_OK(kva_rt_sync(b.cu()->rt, err)); /* which sends nothing on by itself */
     CHECK(kva_simt_switches() > switches);
     kva_kvstore_free(t.s[0]);
     t.s[0] = NULL;
