@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "methods/full_or_recent.h"
+#include "methods/room.h"
 #include "methods/window.h"
 
 enum { PROFILE, RECENT };
@@ -71,6 +72,7 @@ static double area(const double *z)
 }
 
 struct gates {
+    const float *last;     /* [rows][heads][dim] the last queries */
     float *q, *mean_q, *k; /* [rows][dim], [dim], [POSITIONS][dim] */
     int32_t *back, *up;    /* rotations of q and k */
 };
@@ -95,12 +97,10 @@ static double gate(const struct kva_layer_view *view, const struct gates *g, int
             g->k[(size_t)t * d + x] = g->k[x];
     lend->rotate(lend->ctx, view->layer, &k, g->up);
     for (int a = h * group; a < (h + 1) * group; a++) {
-        const float *from = view->q + (size_t)(view->nq - rows) * view->heads * d;
-
         for (int i = 0; i < rows; i++)
             for (size_t x = 0; x < d; x++)
                 g->q[(size_t)i * d + x] =
-                    from[((size_t)i * view->heads + (size_t)a) * d + x];
+                    g->last[((size_t)i * view->heads + (size_t)a) * d + x];
         lend->rotate(lend->ctx, view->layer, &q, g->back);
         mean_row(g->q, (size_t)rows, d, g->mean_q);
         lend->rotate(lend->ctx, view->layer, &last, &turn);
@@ -130,7 +130,8 @@ static enum kva_status observe(const struct kva_layer_view *view,
         return KVA_FAIL(err, KVA_EUNSUPPORTED, "gates of %d KV heads", view->kv_heads);
     g.q = kva_arena_alloc(view->scratch, ((size_t)rows + 1 + POSITIONS) * d, sizeof *g.q);
     g.back = kva_arena_alloc(view->scratch, (size_t)rows + POSITIONS, sizeof *g.back);
-    if (g.q == NULL || g.back == NULL)
+    g.last = kva_room_queries(view, rows);
+    if (g.q == NULL || g.back == NULL || g.last == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "gates of layer %d", view->layer);
     g.mean_q = g.q + (size_t)rows * d;
     g.k = g.mean_q + d;

@@ -29,12 +29,15 @@
 /* What a scorer reads; the union over all live methods is collected once, in the prefill
  * (R5). */
 enum kva_needs {
-    KVA_NEEDS_KEYS = 1u << 0,     /* view->k */
-    KVA_NEEDS_VALUES = 1u << 1,   /* view->v */
-    KVA_NEEDS_QUERIES = 1u << 2,  /* view->q: the last `window` queries, post-RoPE */
+    KVA_NEEDS_KEYS = 1u << 0,   /* view->k */
+    KVA_NEEDS_VALUES = 1u << 1, /* view->v */
+    /* view->q: the last `window` queries, post-RoPE, in the backend's memory: functions
+     * of view->ops may follow it; a method that reads a few itself asks kva_room_queries.
+     */
+    KVA_NEEDS_QUERIES = 1u << 2,
     KVA_NEEDS_RAW_KEYS = 1u << 3, /* view->k_raw: keys rotated back, after QK-norm */
     KVA_NEEDS_LEND = 1u << 4,     /* view->lend: projections and rotations of the model */
-    /* The rows of k, v and k_raw are read by the method itself. Without it they lie in
+    /* The rows of k, v, k_raw and q are read by the method itself. Without it they lie in
      * the backend's memory: only functions of view->ops and view->lend may follow them.
      */
     KVA_NEEDS_HOST = 1u << 5,
@@ -428,8 +431,8 @@ struct kva_decide_in {
     const struct kva_kvstore *store;
     int heads, head_dim, v_dim;
     float scale;
-    /* queries of a layer: returns count, fills pointers; NULL when no method needs them
-     */
+    /* Queries of a layer: returns count, fills pointers, q in the backend's memory, good
+     * until the session reads on; NULL when no method needs them. */
     int (*queries)(void *ctx, int layer, const float **q, const int32_t **q_pos);
     void *queries_ctx;
     uint64_t seed;

@@ -49,15 +49,28 @@ float *kva_room_floats(const struct kva_layer_view *view, size_t n)
     return take(view->room, n * sizeof(float));
 }
 
-const float *kva_room_read(const struct kva_layer_view *view, const struct kva_rows *rows)
+static const float *read_floats(const struct kva_layer_view *view, const float *x,
+                                size_t n)
 {
-    size_t n = rows->off[rows->heads] * (size_t)rows->dim;
     float *copy;
 
     if (view->room == NULL)
-        return rows->data;
+        return x;
     copy = kva_arena_alloc(view->scratch, n, sizeof *copy);
     if (copy != NULL)
-        view->ops->copy(view->ops, copy, rows->data, n * sizeof *copy);
+        view->ops->copy(view->ops, copy, x, n * sizeof *copy);
     return copy;
+}
+
+const float *kva_room_read(const struct kva_layer_view *view, const struct kva_rows *rows)
+{
+    return read_floats(view, rows->data, rows->off[rows->heads] * (size_t)rows->dim);
+}
+
+const float *kva_room_queries(const struct kva_layer_view *view, int rows)
+{
+    const size_t width = (size_t)view->heads * (size_t)view->head_dim;
+
+    return read_floats(view, view->q + (size_t)(view->nq - rows) * width,
+                       (size_t)rows * width);
 }

@@ -33,5 +33,7 @@ float *kva_room_floats(const struct kva_layer_view *view, size_t n);
  * follows all it reads. */
 const float *kva_room_read(const struct kva_layer_view *view,
                            const struct kva_rows *rows);
+/* The last `rows` of view->q, likewise. */
+const float *kva_room_queries(const struct kva_layer_view *view, int rows);
 
 #endif

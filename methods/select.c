@@ -220,6 +220,10 @@ static enum kva_status make_view(const struct kva_method *m,
                             "%s needs queries and the session keeps none",
                             m->scorer->name);
         view->nq = in->queries(in->queries_ctx, layer, &view->q, &view->q_pos);
+        if (needs & KVA_NEEDS_HOST && view->nq > 0)
+            view->q = kva_room_queries(view, view->nq);
+        if (view->q == NULL)
+            return KVA_FAIL(err, KVA_ENOMEM, "%d queries of layer %d", view->nq, layer);
     }
     return KVA_OK;
 }

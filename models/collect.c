@@ -388,6 +388,11 @@ void kva_collector_end(struct kva_collector *c, int layer)
 
 /* ---- queries ---- */
 
+bool kva_collector_follows(const struct kva_collector *c)
+{
+    return c->rows > 0;
+}
+
 static void add_queries(struct kva_collector *c, int layer, const float *raw,
                         const int32_t *pos, int n)
 {

@@ -20,8 +20,11 @@ void kva_collector_free(struct kva_collector *c); /* NULL allowed */
 const struct kva_collect *kva_collector_want(const struct kva_collector *c);
 uint64_t kva_collector_bytes(const struct kva_collector *c);
 
+/* Does it read rotated queries itself? */
+bool kva_collector_follows(const struct kva_collector *c);
 /* n query rows of one layer at ascending positions, stride heads * head_dim; `raw` before
- * the rotation, `q` after it. Their entries are in the store already. */
+ * the rotation, in the backend's memory, `q` after it, in the host's if the collector
+ * follows it. Their entries are in the store already. */
 enum kva_status kva_collector_rows(struct kva_collector *c,
                                    const struct kva_kvstore *store, int layer,
                                    const float *raw, const float *q, const int32_t *pos,

@@ -62,7 +62,6 @@ static void lay_out_books(struct kva_step_state *st, struct slab *s, size_t n,
     st->at = take(s, chunk, sizeof *st->at);
     st->sel_pos = take(s, chunk, sizeof *st->sel_pos);
     st->host_h = take(s, copies * (size_t)a->dim, f);
-    st->host_raw = take(s, copies * q, f);
     st->host_q = take(s, copies * q, f);
     st->host_logits = take(s, copies ? (size_t)a->vocab : 0, f);
 }
@@ -302,51 +301,43 @@ static const float *host_rows(struct kva_step_state *st, const float *x, size_t 
     return copy;
 }
 
-/* The first of the m selected rows in a window, and how many there are up to the last. */
-static int window_rows(const struct kva_step_state *st, int m, int *first)
-{
-    int n = 0;
-
-    for (int i = 0, j = 0; i < st->runs; i++)
-        for (; j < m && st->sel[j] < st->run[i].row0 + st->run[i].n; j++)
-            if (in_window(&st->run[i], st->sel[j])) {
-                *first = n == 0 ? j : *first;
-                n = j + 1 - *first;
-            }
-    return n;
-}
-
+/* Of the m selected rows those in a window, which are the last of their run. */
 static void push_queries(struct kva_step_state *st, int layer, int m)
 {
     const size_t width = (size_t)st->m->arch.heads * (size_t)st->m->arch.head_dim;
-    int first = 0, n = window_rows(st, m, &first);
-    const float *q;
-
-    if (n == 0)
-        return;
-    q = host_rows(st, st->q + (size_t)first * width, width, n, st->host_q);
 
     for (int i = 0, j = 0; i < st->runs; i++) {
         struct kva_step_run *run = &st->run[i];
+        const int end = run->row0 + run->n;
+        int first;
 
-        for (; j < m && st->sel[j] < run->row0 + run->n; j++)
-            if (run->session->error.code == KVA_OK && in_window(run, st->sel[j]))
-                kva_session_push_query(run->session, layer, st->pos[st->sel[j]],
-                                       q + (size_t)(j - first) * width);
+        while (j < m && st->sel[j] < end && !in_window(run, st->sel[j]))
+            j++;
+        for (first = j; j < m && st->sel[j] < end;)
+            j++;
+        if (j > first && run->session->error.code == KVA_OK)
+            kva_session_push_queries(run->session, layer, st->pos + st->sel[first],
+                                     st->q + (size_t)first * width, j - first);
     }
 }
 
 /* Queries before (raw) and after the rotation for whoever sums over them or taps them; h:
- * their attention inputs. */
+ * their attention inputs. Only what is followed comes to the host. */
 static void collect(struct kva_step_state *st, int layer, int m, const float *h)
 {
     const size_t width = (size_t)st->m->arch.heads * (size_t)st->m->arch.head_dim,
                  d = (size_t)st->m->arch.dim;
-    const float *raw = host_rows(st, st->raw, width, m, st->host_raw),
-                *q = host_rows(st, st->q, width, m, st->host_q);
+    const float *raw = st->raw, *q = st->q;
+    bool tapped = false, followed = false;
 
-    h = host_rows(st, h, d, m, st->host_h);
-
+    for (int i = 0; i < st->runs; i++) {
+        tapped = tapped || st->run[i].session->tap != NULL;
+        followed = followed || kva_session_follows(st->run[i].session);
+    }
+    if (tapped)
+        h = host_rows(st, h, d, m, st->host_h);
+    if (tapped || followed)
+        q = host_rows(st, q, width, m, st->host_q);
     for (int i = 0, j = 0; i < st->runs; i++) {
         struct kva_step_run *run = &st->run[i];
         struct kva_error why = {0};

@@ -45,7 +45,7 @@ struct kva_step_state {
     float *raw;
     float *xs, *h, *q, *k, *v, *att, *o, *gate, *up; /* [chunk][width] */
     float *logits;                                   /* [chunk_logits][vocab] */
-    float *host_h, *host_raw, *host_q, *host_logits; /* copies; unused when ops->host */
+    float *host_h, *host_q, *host_logits;            /* copies; unused when ops->host */
     uint8_t *slab, *books; /* activations; what the host reads and writes */
     size_t slab_bytes, books_bytes;
 };
@@ -70,6 +70,7 @@ struct kva_model {
 /* The last q_window post-RoPE queries of one layer: entry i (0 = oldest) in slot
  * (start + i) % q_window, positions ascending. */
 struct kva_query_ring {
+    float *q; /* [q_window][heads * head_dim], the backend's memory */
     int start, count;
 };
 
@@ -85,9 +86,13 @@ struct kva_session {
     struct kva_kvstore *store;
     int32_t seen;
     int q_window;
-    float *q;                       /* [layers][q_window][heads * head_dim] */
-    int32_t *q_pos;                 /* [layers][q_window] */
-    struct kva_query_ring *ring;    /* [layers] */
+    float *q;                    /* what the rings lie in */
+    int32_t *q_pos;              /* [layers][q_window] */
+    struct kva_query_ring *ring; /* [layers] */
+    /* Where the host may not follow a ring: memory of one more, in which a ring is put in
+     * order, and the list for it. */
+    float *spare;
+    int32_t *order;                 /* [q_window] */
     struct kva_collector **collect; /* [n_collect] */
     int n_collect;
     float **sums; /* [n_collect][kv_heads], see kva_session_sums_begin */
@@ -106,13 +111,17 @@ enum kva_status kva_model_from_bytes(struct kva_buf *file, const char *name,
  */
 enum kva_status kva_model_retrieval(double theta, const struct kva_model_opts *opts,
                                     struct kva_model **m, struct kva_error *err);
-/* Appends one query row to a layer's window; the oldest goes when it is full. */
-void kva_session_push_query(struct kva_session *s, int layer, int32_t pos,
-                            const float *q);
+/* Appends n query rows, of any memory, at ascending positions to a layer's window; the
+ * oldest go when it is full. */
+void kva_session_push_queries(struct kva_session *s, int layer, const int32_t *pos,
+                              const float *q, int n);
 /* lend.c */
 void kva_lend_init(struct kva_model *m);
 void kva_lend_release(struct kva_model *m);
-/* Hands n query rows at ascending positions to the session's collectors. */
+/* Does a collector of it read rotated queries itself? */
+bool kva_session_follows(const struct kva_session *s);
+/* Hands n query rows at ascending positions to the session's collectors: raw in the
+ * backend's memory, q in the host's if one of them follows it. */
 enum kva_status kva_session_collected(struct kva_session *s, int layer, const float *raw,
                                       const float *q, const int32_t *pos, int n,
                                       struct kva_error *err);

@@ -20,6 +20,7 @@ struct gathering {
     const struct kva_model_info *info;
     const struct kva_qfilter_opts *opts;
     float *rows; /* [layers][heads][opts->rows][head_dim] */
+    float *row;  /* [heads][head_dim] a copy where the session's are not the host's */
 };
 
 /* Copies row `r` of all layers and heads from query `i` of the session's window. */
@@ -32,11 +33,16 @@ static void take(const struct gathering *g, const struct kva_decide_in *in, int 
         const int32_t *pos;
 
         (void)in->queries(in->queries_ctx, l, &q, &pos);
+        q += (size_t)i * heads * dim;
+        if (!in->ops->host) {
+            in->ops->copy(in->ops, g->row, q, heads * dim * sizeof *q);
+            q = g->row;
+        }
         for (size_t a = 0; a < heads; a++)
             memcpy(g->rows +
                        (((size_t)l * heads + a) * (size_t)g->opts->rows + (size_t)r) *
                            dim,
-                   q + ((size_t)i * heads + a) * dim, dim * sizeof *q);
+                   q + a * dim, dim * sizeof *q);
     }
 }
 
@@ -165,10 +171,11 @@ enum kva_status kva_qfilter_calibrate(struct kva_model *m, const char *text, siz
     floats = (size_t)info->layers * (size_t)info->heads * (size_t)opts->rows *
              (size_t)info->head_dim;
     g.rows = kva_calloc(floats, sizeof *g.rows);
+    g.row = kva_calloc((size_t)info->heads * (size_t)info->head_dim, sizeof *g.row);
     out->data =
         kva_calloc((size_t)info->layers * (size_t)info->kv_heads * (size_t)info->head_dim,
                    sizeof *out->data);
-    if (g.rows == NULL || out->data == NULL) {
+    if (g.rows == NULL || g.row == NULL || out->data == NULL) {
         rc = KVA_FAIL(err, KVA_ENOMEM, "%d queries of every head", opts->rows);
         goto out;
     }
@@ -186,6 +193,7 @@ enum kva_status kva_qfilter_calibrate(struct kva_model *m, const char *text, siz
 out:
     free(ids);
     free(g.rows);
+    free(g.row);
     if (rc != KVA_OK)
         kva_table_release(out);
     return rc;

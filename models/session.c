@@ -2,10 +2,10 @@
 /* session.c - one timeline: a KV store, how many tokens it saw, and its last queries.
  *
  * Positions are tokens seen, never entries held: a session that lost entries goes on
- * where it was. The query window is a ring per layer of the last post-RoPE queries. It
- * shrinks when the session is rewound, since what was overwritten is gone, and it is
- * turned into ascending order in place when a scorer asks. A failed session stays failed.
- */
+ * where it was. The query window is a ring per layer of the last post-RoPE queries, in
+ * the backend's memory: a device that reads a prompt has nobody to wait for. It shrinks
+ * when the session is rewound, since what was overwritten is gone, and it is turned into
+ * ascending order when a scorer asks. A failed session stays failed. */
 #include "models/model_impl.h"
 
 #include <stdlib.h>
@@ -16,14 +16,33 @@ static size_t query_width(const struct kva_session *s)
     return (size_t)s->m->arch.heads * (size_t)s->m->arch.head_dim;
 }
 
-static float *layer_queries(const struct kva_session *s, int layer)
-{
-    return s->q + (size_t)layer * (size_t)s->q_window * query_width(s);
-}
-
 static int32_t *layer_positions(const struct kva_session *s, int layer)
 {
     return s->q_pos + (size_t)layer * (size_t)s->q_window;
+}
+
+/* The rings' memory. The host's is not touched before it is used. */
+static bool new_window(struct kva_session *s)
+{
+    struct kva_ops *ops = s->m->ops;
+    const size_t layers = (size_t)s->m->arch.layers, window = (size_t)s->q_window,
+                 one = window * query_width(s);
+
+    s->ring = kva_calloc(layers, sizeof *s->ring);
+    s->q_pos = kva_calloc(layers * window, sizeof *s->q_pos);
+    if (ops->host) {
+        s->q = kva_calloc(layers * one, sizeof *s->q);
+    } else {
+        s->order = kva_calloc(window, sizeof *s->order);
+        if (s->order)
+            s->q = ops->alloc(ops, (layers + 1) * one * sizeof *s->q, KVA_MEM_DEVICE);
+    }
+    if (!s->ring || !s->q_pos || !s->q)
+        return false;
+    for (size_t l = 0; l < layers; l++)
+        s->ring[l].q = s->q + l * one;
+    s->spare = s->order ? s->q + layers * one : NULL;
+    return true;
 }
 
 /* A session without a store. */
@@ -32,7 +51,6 @@ static enum kva_status new_session(struct kva_model *m,
                                    struct kva_session **out, struct kva_error *err)
 {
     struct kva_session *s;
-    size_t layers = (size_t)m->arch.layers;
 
     if (opts->q_window < 0)
         return KVA_FAIL(err, KVA_EINVALID, "a query window of %d tokens", opts->q_window);
@@ -41,15 +59,8 @@ static enum kva_status new_session(struct kva_model *m,
         goto nomem;
     s->m = m;
     s->q_window = opts->q_window;
-    if (s->q_window) {
-        size_t rows = layers * (size_t)s->q_window;
-
-        s->ring = kva_calloc(layers, sizeof *s->ring);
-        s->q_pos = kva_calloc(rows, sizeof *s->q_pos);
-        s->q = kva_calloc(rows * query_width(s), sizeof *s->q);
-        if (!s->ring || !s->q_pos || !s->q)
-            goto nomem;
-    }
+    if (s->q_window && !new_window(s))
+        goto nomem;
     s->collecting = true;
     s->collect = kva_calloc((size_t)opts->n_collect + 1, sizeof(struct kva_collector *));
     s->sums = kva_calloc((size_t)opts->n_collect * (size_t)m->arch.kv_heads + 1,
@@ -121,13 +132,15 @@ static enum kva_status copy_seen(struct kva_session *dst, const struct kva_sessi
     dst->seen = src->seen;
     for (int l = 0; dst->q_window && src->q_window && l < dst->m->arch.layers; l++) {
         const struct kva_query_ring *r = &src->ring[l];
-        int skip = r->count > dst->q_window ? r->count - dst->q_window : 0;
+        int i = r->count > dst->q_window ? r->count - dst->q_window : 0;
 
-        for (int i = skip; i < r->count; i++) {
-            size_t slot = (size_t)((r->start + i) % src->q_window);
+        while (i < r->count) { /* up to the end of the ring, then the rest */
+            int slot = (r->start + i) % src->q_window, n = src->q_window - slot;
 
-            kva_session_push_query(dst, l, layer_positions(src, l)[slot],
-                                   layer_queries(src, l) + slot * width);
+            n = r->count - i < n ? r->count - i : n;
+            kva_session_push_queries(dst, l, layer_positions(src, l) + slot,
+                                     r->q + (size_t)slot * width, n);
+            i += n;
         }
     }
     for (int i = 0; i < dst->n_collect; i++) {
@@ -202,7 +215,11 @@ void kva_session_free(struct kva_session *s)
     free(s->collect);
     free(s->sums);
     kva_kvstore_free(s->store);
-    free(s->q);
+    if (s->order && s->q)
+        s->m->ops->release(s->m->ops, s->q, KVA_MEM_DEVICE);
+    else
+        free(s->q);
+    free(s->order);
     free(s->q_pos);
     free(s->ring);
     free(s);
@@ -327,7 +344,7 @@ static enum kva_status turn_queries(struct kva_session *s, int32_t by,
 
         for (int i = 0; i < r->count; i++) {
             size_t slot = (size_t)((r->start + i) % s->q_window);
-            struct kva_rows rows = {.data = layer_queries(s, l) + slot * query_width(s),
+            struct kva_rows rows = {.data = r->q + slot * query_width(s),
                                     .off = off,
                                     .heads = 1,
                                     .dim = s->m->arch.head_dim};
@@ -430,6 +447,14 @@ enum kva_status kva_session_collected(struct kva_session *s, int layer, const fl
     return KVA_OK;
 }
 
+bool kva_session_follows(const struct kva_session *s)
+{
+    for (int i = 0; s->collecting && i < s->n_collect; i++)
+        if (kva_collector_follows(s->collect[i]))
+            return true;
+    return false;
+}
+
 bool kva_session_sums(const struct kva_session *s)
 {
     for (int i = 0; s->collecting && i < s->n_collect; i++)
@@ -475,17 +500,26 @@ void kva_session_fail(struct kva_session *s, const struct kva_error *why, int32_
     kva_session_undo(s, pos0);
 }
 
-void kva_session_push_query(struct kva_session *s, int layer, int32_t pos, const float *q)
+void kva_session_push_queries(struct kva_session *s, int layer, const int32_t *pos,
+                              const float *q, int n)
 {
     struct kva_query_ring *r = &s->ring[layer];
-    size_t width = query_width(s), slot = (size_t)((r->start + r->count) % s->q_window);
+    const size_t width = query_width(s);
 
-    if (r->count == s->q_window)
-        r->start = (r->start + 1) % s->q_window;
-    else
-        r->count++;
-    layer_positions(s, layer)[slot] = pos;
-    memcpy(layer_queries(s, layer) + slot * width, q, width * sizeof *q);
+    while (n > 0) { /* up to the end of the ring, then from its beginning */
+        int slot = (r->start + r->count) % s->q_window, c = s->q_window - slot, over;
+
+        c = n < c ? n : c;
+        memcpy(layer_positions(s, layer) + slot, pos, (size_t)c * sizeof *pos);
+        s->m->ops->copy(s->m->ops, r->q + (size_t)slot * width, q,
+                        (size_t)c * width * sizeof *q);
+        over = r->count + c > s->q_window ? r->count + c - s->q_window : 0;
+        r->start = (r->start + over) % s->q_window;
+        r->count += c - over;
+        pos += c;
+        q += (size_t)c * width;
+        n -= c;
+    }
 }
 
 static void reverse(float *q, int32_t *pos, size_t width, int lo, int hi)
@@ -505,24 +539,40 @@ static void reverse(float *q, int32_t *pos, size_t width, int lo, int hi)
     }
 }
 
-/* Queries of a layer in ascending order of position, the ring rotated in place. */
-static int queries(void *ctx, int layer, const float **q, const int32_t **q_pos)
+/* Puts the ring of a layer in order: in place, or in the spare memory, whose place it
+ * then takes. */
+static void put_in_order(struct kva_session *s, int layer)
 {
-    struct kva_session *s = ctx;
     struct kva_query_ring *r = &s->ring[layer];
-    float *rows = layer_queries(s, layer);
     int32_t *pos = layer_positions(s, layer);
     size_t width = query_width(s);
 
-    if (r->start) {
-        reverse(rows, pos, width, 0, r->start);
-        reverse(rows, pos, width, r->start, s->q_window);
-        reverse(rows, pos, width, 0, s->q_window);
-        r->start = 0;
+    if (s->spare != NULL && r->count > 0) {
+        float *sorted = s->spare;
+
+        for (int i = 0; i < r->count; i++)
+            s->order[i] = (r->start + i) % s->q_window;
+        s->m->ops->rows_get(s->m->ops, r->q, width, s->order, r->count, sorted);
+        s->spare = r->q;
+        r->q = sorted;
     }
-    *q = rows;
-    *q_pos = pos;
-    return r->count;
+    width = s->spare != NULL ? 0 : width; /* then only positions are left to turn */
+    reverse(r->q, pos, width, 0, r->start);
+    reverse(r->q, pos, width, r->start, s->q_window);
+    reverse(r->q, pos, width, 0, s->q_window);
+    r->start = 0;
+}
+
+/* Queries of a layer in ascending order of position. */
+static int queries(void *ctx, int layer, const float **q, const int32_t **q_pos)
+{
+    struct kva_session *s = ctx;
+
+    if (s->ring[layer].start != 0)
+        put_in_order(s, layer);
+    *q = s->ring[layer].q;
+    *q_pos = layer_positions(s, layer);
+    return s->ring[layer].count;
 }
 
 static const float *side(void *ctx, const struct kva_collect *want, int layer)

@@ -3,7 +3,8 @@
  *
  * Behind a fence (fence.h) the host may follow no pointer of `alloc`. Every method
  * decides there as in the open and touches nothing, unless its KVA_NEEDS_HOST is taken
- * away; and what a table chooses and shares by itself gives the same decisions. */
+ * away; and what a table chooses and shares by itself gives the same decisions. The last
+ * queries of a session lie behind the fence from the moment it is made there. */
 #include "tests/models/engine_test.h"
 
 #include "methods/rank.h"
@@ -125,6 +126,18 @@ static struct kva_session *read_prompt(const struct kva_method *m)
     return s;
 }
 
+/* The session once more, its queries behind the fence. */
+static struct kva_session *behind(const struct kva_session *s)
+{
+    struct kva_session *far;
+
+    ops->host = false;
+    OK(kva_session_copy(s, &far, err));
+    ops->host = true;
+    assert_true(s->q_window == 0 || fence_owns(far->q));
+    return far;
+}
+
 static int layer0, layer1; /* that a decision is about; 0, 0: all */
 
 static struct kva_decision decide(const struct kva_method *m, struct kva_session *s,
@@ -185,9 +198,11 @@ static void no_method_follows_what_is_the_backend_s(void **state)
         for (int round = 0; round < 3; round++) { /* the second and third are ragged */
             uint64_t total = total_of(s, 9 - round), scratch, far;
             struct kva_decision a = decide(&m, s, total, true, &scratch), b;
+            struct kva_session *f;
 
             fence_watch();
-            b = decide(&m, s, total, false, &far);
+            f = behind(s);
+            b = decide(&m, f, total, false, &far);
             if (fence.touched != 0)
                 fail_msg("%s follows memory of the backend", m.spec);
             same(m.spec, &a, &b);
@@ -195,6 +210,7 @@ static void no_method_follows_what_is_the_backend_s(void **state)
             OK(kva_session_keep(s, &b.keep, err));
             kva_decision_release(&a);
             kva_decision_release(&b);
+            kva_session_free(f);
         }
         kva_session_free(s);
         assert_true(fence.held <= 1); /* the angles of the model */
@@ -256,6 +272,161 @@ static void without_the_flag_its_bearers_are_seen(void **state)
     assert_non_null(strstr(seen, "fastcaote"));
 }
 
+/* ---- queries ---- */
+
+/* A scorer that reads the queries itself: entry j gets the sum of query j's numbers. */
+static enum kva_status sum_queries(const struct kva_layer_view *view,
+                                   const struct kva_params *params, float *s,
+                                   struct kva_error *e)
+{
+    const size_t width = (size_t)view->heads * (size_t)view->head_dim;
+
+    (void)params;
+    (void)e;
+    for (size_t j = 0; j < view->off[view->kv_heads]; j++) {
+        s[j] = 0;
+        for (size_t x = 0; x < width; x++)
+            s[j] += view->q[j % (size_t)view->nq * width + x];
+    }
+    return KVA_OK;
+}
+
+static void the_flag_brings_the_queries_too(void **state)
+{
+    struct kva_scorer scorer = {.name = "sums",
+                                .needs = KVA_NEEDS_QUERIES | KVA_NEEDS_HOST,
+                                .score = sum_queries};
+    struct kva_method m;
+    struct kva_table table;
+    struct kva_session *s, *far;
+
+    (void)state;
+    assert_true(method_of(0, &m, &table));
+    s = read_prompt(&m);
+    m.scorer = &scorer;
+    fence_watch();
+    far = behind(s);
+    for (int flag = 1; flag >= 0; flag--) {
+        uint64_t total = total_of(s, 5), scratch;
+        struct kva_decision a = decide(&m, s, total, true, &scratch),
+                            b = decide(&m, far, total, false, &scratch);
+
+        same("sums", &a, &b);
+        assert_int_equal(fence.touched > 0, !flag);
+        kva_decision_release(&a);
+        kva_decision_release(&b);
+        scorer.needs = KVA_NEEDS_QUERIES;
+    }
+    kva_session_free(far);
+    kva_session_free(s);
+}
+
+/* The windows of two sessions, one of them behind the fence, hold the same. */
+static void same_windows(struct kva_session *near, struct kva_session *far)
+{
+    struct kva_decide_in a = {0}, b = {0};
+    const size_t width = (size_t)(model->arch.heads * model->arch.head_dim);
+
+    kva_session_decide_in(near, &a);
+    kva_session_decide_in(far, &b);
+    for (int l = 0; l < model->arch.layers; l++) {
+        const float *q[2];
+        const int32_t *pos[2];
+        int n = a.queries(a.queries_ctx, l, &q[0], &pos[0]);
+        float *copy = calloc((size_t)n * width + 1, sizeof *copy);
+
+        ops->host = false;
+        assert_int_equal(b.queries(b.queries_ctx, l, &q[1], &pos[1]), n);
+        assert_true(fence_owns(q[1]));
+        ops->copy(ops, copy, q[1], (size_t)n * width * sizeof *copy);
+        ops->host = true;
+        assert_memory_equal(pos[0], pos[1], (size_t)n * sizeof **pos);
+        assert_memory_equal(q[0], copy, (size_t)n * width * sizeof *copy);
+        free(copy);
+    }
+}
+
+static void push(struct kva_session *s, const float *q, int32_t from, int n)
+{
+    int32_t pos[WINDOW];
+
+    for (int i = 0; i < n; i++)
+        pos[i] = from + i;
+    for (int l = 0; l < model->arch.layers; l++)
+        kva_session_push_queries(s, l, pos, q + l, n);
+}
+
+/* Any cuts, looked at or not, and taken back. */
+static void a_window_behind_the_fence_goes_round(void **state)
+{
+    static const int cut[] = {1, 5, WINDOW, 3, 30, 40, 1, 63, 2};
+    const size_t width = (size_t)(model->arch.heads * model->arch.head_dim);
+    float *q = calloc(WINDOW * width + 8, sizeof *q);
+    struct kva_method m;
+    struct kva_table table;
+
+    (void)state;
+    assert_true(method_of(0, &m, &table));
+    for (int look = 1; look < 4; look++) {
+        struct kva_session *s = read_prompt(&m), *far, *f[2];
+        int32_t next = TOKENS;
+
+        fence_watch();
+        far = behind(s);
+        for (int i = 0; i < (int)(sizeof cut / sizeof *cut); i++) {
+            for (size_t x = 0; x < WINDOW * width + 8; x++)
+                q[x] = (float)((x * 31 + (size_t)i * 7) % 113);
+            push(s, q, next, cut[i]);
+            push(far, q, next, cut[i]);
+            next += cut[i];
+            if (i % look == 0)
+                same_windows(s, far);
+            if (i == 3 || i == 6) { /* forks of a smaller and a larger window */
+                struct kva_session_opts o = {
+                    .kv = KVA_F16, .page_cap = 4096, .q_window = i == 3 ? 7 : 100};
+
+                OK(kva_session_fork(s, NULL, &o, &f[0], err));
+                ops->host = false;
+                OK(kva_session_fork(far, NULL, &o, &f[1], err));
+                ops->host = true;
+                same_windows(f[0], f[1]);
+                kva_session_free(f[0]);
+                kva_session_free(f[1]);
+            }
+        }
+        s->seen = far->seen = next;
+        OK(kva_session_rewind(s, next - 20, err));
+        OK(kva_session_rewind(far, next - 20, err));
+        push(s, q, next - 20, 9);
+        push(far, q, next - 20, 9);
+        same_windows(s, far);
+        OK(kva_session_rewind(s, 10, err));
+        OK(kva_session_rewind(far, 10, err));
+        same_windows(s, far);
+        assert_int_equal(fence.touched, 0);
+        kva_session_free(far);
+        kva_session_free(s);
+    }
+    free(q);
+}
+
+static void a_window_without_memory_is_an_error(void **state)
+{
+    const struct kva_session_opts o = {.kv = KVA_F16, .page_cap = 64, .q_window = 8};
+    struct kva_session *s;
+    struct kva_error e = {0};
+    int held = fence.held;
+
+    (void)state;
+    ops->host = false;
+    fence.fail_at = 1;
+    assert_int_equal(kva_session_new(model, &o, &s, &e), KVA_ENOMEM);
+    ops->host = true;
+    assert_non_null(strstr(e.text, "8 queries a layer"));
+    assert_int_equal(fence.held, held);
+    fence.fail_at = 0;
+}
+
 /* Each request of a decision for the backend's memory fails once. */
 static void a_backend_without_memory_is_an_error(void **state)
 {
@@ -306,6 +477,7 @@ static void keys_are_turned_behind_the_fence(void **state)
 {
     struct kva_method m;
     const struct kva_schedule oneshot = {0};
+    struct kva_session *first = NULL;
     float *k[2];
 
     (void)state;
@@ -318,6 +490,12 @@ static void keys_are_turned_behind_the_fence(void **state)
 
         OK(kva_session_keep(s, &d.keep, err));
         fence_watch();
+        if (far) {
+            struct kva_session *f = behind(s);
+
+            kva_session_free(s);
+            s = f;
+        }
         ops->host = far == 0;
         OK(kva_session_rerotate(s, err));
         ops->host = true;
@@ -325,11 +503,16 @@ static void keys_are_turned_behind_the_fence(void **state)
         n = kva_kvstore_live(s->store, 0, 0);
         k[far] = calloc((size_t)(n * dim), sizeof **k);
         kva_kvstore_gather(s->store, 0, 0, k[far], NULL);
-        if (far)
+        if (far) {
             assert_memory_equal(k[0], k[1], (size_t)(n * dim) * sizeof **k);
+            same_windows(first, s);
+            kva_session_free(s);
+        } else {
+            first = s;
+        }
         kva_decision_release(&d);
-        kva_session_free(s);
     }
+    kva_session_free(first);
     free(k[0]);
     free(k[1]);
 }
@@ -466,6 +649,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_method_follows_what_is_the_backend_s),
         cmocka_unit_test(without_the_flag_its_bearers_are_seen),
+        cmocka_unit_test(the_flag_brings_the_queries_too),
+        cmocka_unit_test(a_window_behind_the_fence_goes_round),
+        cmocka_unit_test(a_window_without_memory_is_an_error),
         cmocka_unit_test(a_backend_without_memory_is_an_error),
         cmocka_unit_test(keys_are_turned_behind_the_fence),
         cmocka_unit_test(a_table_that_chooses_and_shares_is_asked),

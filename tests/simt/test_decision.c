@@ -73,34 +73,77 @@ static size_t waits_of(struct kva_model *m, struct kva_session *s, const char *t
     return before;
 }
 
-/* What came to the host while it was fed, a chunk of all tokens. */
-static size_t fed(struct kva_model *m, struct kva_session *s)
+/* What came to the host, and how often it waited, while a session was fed in chunks. */
+static struct kva_rt_host_traffic fed(struct kva_model *m, struct kva_session_opts o,
+                                      int chunk)
 {
-    size_t before = kva_rt_host_traffic().down_bytes;
+    struct kva_rt_host_traffic before, after;
+    struct kva_session *s;
     int32_t ids[TOKENS];
 
     for (int i = 0; i < TOKENS; i++)
         ids[i] = (37 * i + 11) % 251;
-    OK(kva_prefill(m, s, ids, TOKENS, 0, NULL, err));
-    return kva_rt_host_traffic().down_bytes - before;
+    o.kv = KVA_F16;
+    o.page_cap = 4096;
+    OK(kva_session_new(m, &o, &s, err));
+    OK(m->ops->sync(m->ops, err));
+    before = kva_rt_host_traffic();
+    OK(kva_prefill(m, s, ids, TOKENS, chunk, NULL, err));
+    after = kva_rt_host_traffic();
+    kva_session_free(s);
+    after.waits -= before.waits;
+    after.down_bytes -= before.down_bytes;
+    return after;
 }
 
-static void of_a_chunk_only_the_queries_of_the_window_come_to_the_host(void **state)
+static void who_reads_a_prompt_waits_at_the_end_of_a_chunk(void **state)
 {
-    struct kva_session_opts o = {.kv = KVA_F16, .page_cap = 4096};
+    struct kva_session_opts o = {0};
     struct kva_model *m = NULL;
-    struct kva_session *s;
-    size_t row;
 
     (void)state;
     OK(kva_model_open("builtin:tiny-llama",
                       &(struct kva_model_opts){.numerics = "f32", .backend = "cuda"}, &m,
                       err));
-    row = (size_t)(m->arch.layers * m->arch.heads * m->arch.head_dim) * sizeof(float);
-    for (o.q_window = 0; o.q_window <= TOKENS; o.q_window += 8) {
-        OK(kva_session_new(m, &o, &s, err));
-        assert_int_equal(fed(m, s), (size_t)o.q_window * row);
-        kva_session_free(s);
+    for (int chunk = 5; chunk <= 2 * TOKENS; chunk *= 2)
+        for (o.q_window = 0; o.q_window <= TOKENS; o.q_window += 12) {
+            struct kva_rt_host_traffic t = fed(m, o, chunk);
+            size_t chunks = (size_t)((TOKENS + chunk - 1) / chunk);
+
+            assert_int_equal(t.waits, 2 * chunks); /* done? and are its pages sound? */
+            assert_int_equal(t.down_bytes, 0);
+        }
+    kva_model_close(m);
+}
+
+/* What sums over the prompt bring to the host, by what they read. */
+static void who_sums_over_a_prompt_reads_what_it_needs(void **state)
+{
+    static const enum kva_collect_kind kinds[] = {
+        KVA_COLLECT_CHUNKS, KVA_COLLECT_COLUMNS, KVA_COLLECT_QUERIES, KVA_COLLECT_REPLAY};
+    struct kva_model *m = NULL;
+    size_t q, d, heads;
+
+    (void)state;
+    OK(kva_model_open("builtin:tiny-llama",
+                      &(struct kva_model_opts){.numerics = "f32", .backend = "cuda"}, &m,
+                      err));
+    d = (size_t)m->arch.head_dim;
+    heads = (size_t)m->arch.heads;
+    q = heads * d * sizeof(float);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct kva_collect want = {.kind = kinds[i], .chunk = TOKENS};
+        struct kva_session_opts o = {.q_window = 8, .collect = &want, .n_collect = 1};
+        struct kva_rt_host_traffic t = fed(m, o, TOKENS);
+        size_t layer = 0; /* bytes of one */
+
+        if (want.kind == KVA_COLLECT_CHUNKS)
+            layer = q * TOKENS;
+        if (want.kind == KVA_COLLECT_COLUMNS)
+            layer = (size_t)(m->arch.kv_heads * TOKENS) * sizeof(float);
+        if (want.kind == KVA_COLLECT_QUERIES)
+            layer = heads * (d + d * d) * sizeof(double);
+        assert_int_equal(t.down_bytes, layer * (size_t)m->arch.layers);
     }
     kva_model_close(m);
 }
@@ -142,7 +185,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_decision_waits_for_numbers_alone),
-        cmocka_unit_test(of_a_chunk_only_the_queries_of_the_window_come_to_the_host),
+        cmocka_unit_test(who_reads_a_prompt_waits_at_the_end_of_a_chunk),
+        cmocka_unit_test(who_sums_over_a_prompt_reads_what_it_needs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
