@@ -539,9 +539,11 @@ void kva_db_drop_unused(struct kva_db *db)
 {
     static const char *const beside[] = {"", "-wal", "-shm", "-journal", ".lock"};
     char path[PATH_MAX] = "", name[PATH_MAX + 16];
+    int lock = -1; /* who opens the file now waits, and makes another one */
 
     /* out of WAL mode leads no way while another process has the file open */
-    if (db && db->made && says(db, "SELECT count(*) FROM run", "0") &&
+    if (db && db->made && lock_file(db->path, &lock, NULL) == KVA_OK &&
+        says(db, "SELECT count(*) FROM run", "0") &&
         says(db, "PRAGMA journal_mode=DELETE", "delete"))
         (void)snprintf(path, sizeof path, "%s", db->path);
     kva_db_close(db);
@@ -549,6 +551,8 @@ void kva_db_drop_unused(struct kva_db *db)
         (void)snprintf(name, sizeof name, "%s%s", path, beside[i]);
         (void)unlink(name);
     }
+    if (lock >= 0)
+        (void)close(lock);
 }
 
 int kva_db_file_version(const struct kva_db *db)

@@ -355,11 +355,17 @@ struct kva_data_cell {
     uint8_t digest[32], dense_key[32];
     char *slug, *method, *budget_kind, *schedule, *enforce, *visibility, *numerics, *kv,
         *spec_json;
+    char *sampling;  /* how answers are drawn, "t0.6-p0.95"; NULL: greedy */
     int model, task; /* indexes */
     bool oracle;
     double budget;
     int n_expected;
 };
+/* As patterns name it. */
+static inline const char *kva_data_sampling(const struct kva_data_cell *c)
+{
+    return c->sampling ? c->sampling : "greedy";
+}
 struct kva_data_outcome {
     int cell, sample, rep;
     int run; /* index of the run that measured it */

@@ -79,6 +79,7 @@ enum kva_status kva_db_discordant(struct kva_db *db, const uint8_t model[32],
                                   const uint8_t task[32], int64_t *pairs, int64_t *differ,
                                   struct kva_error *err)
 {
+    /* repetitions and draws of a sample are no further pairs */
     static const char sql[] =
         "SELECT count(*), coalesce(sum(a.score <> b.score), 0) FROM cell x "
         "JOIN model m USING(model_id) JOIN task t USING(task_id) "
@@ -87,7 +88,7 @@ enum kva_status kva_db_discordant(struct kva_db *db, const uint8_t model[32],
         "JOIN outcome a ON a.cell_id = x.cell_id AND a.status = 'ok' "
         "JOIN outcome b ON b.cell_id = y.cell_id AND b.sample_id = a.sample_id "
         "AND b.rep = a.rep AND b.status = 'ok' "
-        "WHERE m.digest=?1 AND t.digest=?2 AND x.enforce <> 'dense'";
+        "WHERE m.digest=?1 AND t.digest=?2 AND x.enforce <> 'dense' AND a.rep = 0";
     sqlite3_stmt *st = NULL;
     enum kva_status rc;
 

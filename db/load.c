@@ -43,7 +43,9 @@ static const struct {
     {"SELECT "
      "cell_id,c.digest,dense_key,slug,model_id,task_id,h.name,h.oracle,budget_kind,"
      "budget,"
-     "schedule,enforce,visibility,numerics,kv,spec_json,n_expected FROM cell c "
+     "schedule,enforce,visibility,numerics,kv,spec_json,n_expected,"
+     "CASE WHEN json_valid(spec_json) THEN json_extract(spec_json,'$.sampling') END FROM "
+     "cell c "
      "JOIN method h USING(method_id) LEFT JOIN v_plan USING(cell_id)",
      kva_load_cell},
     {"SELECT "
@@ -63,10 +65,11 @@ static const struct {
      "outcome_id,version",
      kva_load_gold},
     /* votes are counted over the draws of a sampled cell */
-    {"SELECT s.outcome_id,s.extracted FROM score s JOIN outcome USING(outcome_id) "
-     "JOIN cell USING(cell_id) JOIN task t USING(task_id) WHERE s.metric=t.metric AND "
-     "s.extracted IS NOT NULL AND json_extract(spec_json,'$.sampling')<>'greedy' ORDER "
-     "BY s.outcome_id,s.version",
+    {"SELECT s.outcome_id,s.extracted FROM cell JOIN task t USING(task_id) "
+     "JOIN outcome o USING(cell_id) JOIN score s USING(outcome_id) "
+     "WHERE CASE WHEN json_valid(spec_json) THEN json_extract(spec_json,'$.sampling') "
+     "END<>'greedy' AND s.metric=t.metric AND s.extracted IS NOT NULL "
+     "ORDER BY s.outcome_id,s.version",
      kva_load_extracted},
     /* with max(), SQLite takes the other columns from the row of the maximum */
     {"SELECT s.outcome_id,s.metric,s.value,max(s.version) FROM score s "

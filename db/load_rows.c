@@ -320,6 +320,13 @@ enum kva_status kva_load_cell(struct kva_loader *ld, sqlite3_stmt *st)
     c->numerics = kva_load_text(ld, st, 13, true);
     c->kv = kva_load_text(ld, st, 14, true);
     c->spec_json = kva_load_text(ld, st, 15, true);
+    if (sqlite3_column_type(st, 17) == SQLITE_TEXT) {
+        c->sampling = kva_load_text(ld, st, 17, true);
+        if (!c->sampling)
+            return kva_load_no_memory(ld);
+        if (!c->sampling[0] || strcmp(c->sampling, "greedy") == 0)
+            c->sampling = NULL;
+    }
     c->n_expected = n_expected;
     if (!c->slug || !c->method || !c->budget_kind || !c->schedule || !c->enforce ||
         !c->visibility || !c->numerics || !c->kv || !c->spec_json)

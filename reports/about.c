@@ -98,9 +98,11 @@ static void lead_sentence(struct kva_report *r, const struct kva_board *b)
         kva_buf_printf(&s, ", %s", b->schedule);
     if (strcmp(b->numerics, "f32") != 0 || strcmp(b->kv, "f16") != 0)
         kva_buf_printf(&s, ", %s with %s cache", b->numerics, b->kv);
+    if (b->sampling[0])
+        kva_buf_printf(&s, ", answers drawn at %s", b->sampling);
     if (b->dense >= 0 && !isnan(b->arm[b->dense].score))
         kva_buf_printf(&s, ": the full cache scores %.1f (n\xc2\xa0=\xc2\xa0%d).",
-                       100 * b->arm[b->dense].score, b->arm[b->dense].ok);
+                       100 * b->arm[b->dense].score, b->arm[b->dense].n_sample);
     else
         kva_buf_puts(&s, ": the full cache was not measured.");
     if (b->n_method == 0)

@@ -77,10 +77,11 @@ static struct ends ends_of(const struct kva_data *d, const struct kva_cells *c, 
     return e;
 }
 
-/* Outcomes of two cells on the same (sample, rep): how many both answered, how many
- * answers are the same tokens, and whether the same entries were kept in all of them. */
+/* Outcomes of two cells on the same (sample, rep): how many both answered, on how many
+ * samples, how many answers are the same tokens, and whether the same entries were kept
+ * in all of them. */
 struct twins {
-    int n, same;
+    int n, samples, same;
     bool same_kept;
 };
 
@@ -88,7 +89,7 @@ static struct twins twins_of(const struct kva_data *d, const struct kva_cells *c
                              int y)
 {
     struct twins t = {.same_kept = true};
-    int i = c->first_outcome[x], j = c->first_outcome[y];
+    int i = c->first_outcome[x], j = c->first_outcome[y], last = -1;
 
     while (i < c->first_outcome[x + 1] && j < c->first_outcome[y + 1]) {
         const struct kva_data_outcome *a = &d->outcomes[i], *b = &d->outcomes[j];
@@ -96,6 +97,8 @@ static struct twins twins_of(const struct kva_data *d, const struct kva_cells *c
 
         if (order == 0 && a->gen_key && b->gen_key) {
             t.n++;
+            t.samples += a->sample != last;
+            last = a->sample;
             t.same += a->gen_key == b->gen_key;
             t.same_kept &= a->kept_fnv == b->kept_fnv;
         }
@@ -126,13 +129,13 @@ static void same_note(struct kva_report *r, struct kva_tab *t, const struct kva_
                       const struct kva_arm *next, const char *task,
                       const struct twins *same, int *noted)
 {
-    if (same->n < 2 || same->same < same->n)
+    if (same->samples < 2 || same->same < same->n)
         return;
     if ((*noted)++ < 5)
         kva_tab_note(r, t,
                      "%s on %s answers the same, token for token, at %s and %s in all %d "
                      "samples%s",
-                     a->name, task, a->budget_text, next->budget_text, same->n,
+                     a->name, task, a->budget_text, next->budget_text, same->samples,
                      same->same_kept ? ", and keeps the same entries: its budget has no "
                                        "effect."
                                      : ".");

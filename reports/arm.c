@@ -123,6 +123,7 @@ static void outcomes_of_arm(const struct kva_data *d, const struct kva_cells *c,
         if (cell < 0 || !b->used[t])
             continue;
         arm->expected += cell_expected(d, c, cell);
+        arm->n_sample += count_ok(c, cell);
         for (int i = c->first_outcome[cell]; i < c->first_outcome[cell + 1]; i++) {
             const struct kva_data_outcome *o = &d->outcomes[i];
             const struct kva_db_timing *tm = &o->timing;

@@ -170,7 +170,7 @@ static struct kva_board *board_add(struct draft *x, int key_cell, const int *tas
     b->kv = kva_report_clean(a, c->kv);
     b->enforce = is_reference(c) ? "physical" : kva_report_clean(a, c->enforce);
     b->variant = x->c->variant[key_cell];
-    b->sampling = x->c->sampling[key_cell];
+    b->sampling = kva_report_clean(a, c->sampling ? c->sampling : "");
     b->mark = x->c->protocol[c->task].mark;
     b->oracle = c->oracle;
     b->ranks = !c->oracle && b->enforce && strcmp(b->enforce, "physical") == 0;
@@ -189,8 +189,9 @@ static struct kva_board *board_add(struct draft *x, int key_cell, const int *tas
     b->floor = kva_arena_alloc(a, m, sizeof(double));
     b->blind_score = kva_arena_alloc(a, m, sizeof(double));
     if (!b->model || !b->visibility || !b->schedule || !b->numerics || !b->kv ||
-        !b->enforce || !b->task || !b->task_label || !b->below || !b->weak || !b->used ||
-        !b->no_dense || !b->dense_score || !b->dense_lo || !b->floor || !b->blind_score)
+        !b->sampling || !b->enforce || !b->task || !b->task_label || !b->below ||
+        !b->weak || !b->used || !b->no_dense || !b->dense_score || !b->dense_lo ||
+        !b->floor || !b->blind_score)
         return NULL;
     for (int t = 0; t < n; t++) {
         b->task[t] = task[t];

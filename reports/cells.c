@@ -174,16 +174,6 @@ static char *variant_of(struct kva_arena *a, const char *spec_json)
     return out ? (char *)(uintptr_t)kva_report_clean(a, out) : NULL;
 }
 
-const char *kva_report_sampling(struct kva_arena *a, const char *spec_json)
-{
-    json_t *spec = json_loads(spec_json ? spec_json : "{}", 0, NULL);
-    const char *s = json_string_value(json_object_get(spec, "sampling"));
-
-    s = kva_report_clean(a, s && strcmp(s, "greedy") != 0 ? s : "");
-    json_decref(spec);
-    return s;
-}
-
 /* ---- observations ---- */
 
 static void observe(const struct kva_data *d, struct kva_cells *c)
@@ -295,7 +285,6 @@ enum kva_status kva_cells_prepare(struct kva_report *r, const struct kva_data *d
     c->cluster = kva_calloc((size_t)d->n_samples + 1, sizeof *c->cluster);
     c->task_clustered = kva_calloc(nt, sizeof *c->task_clustered);
     c->variant = kva_calloc(nc, sizeof *c->variant);
-    c->sampling = kva_calloc(nc, sizeof *c->sampling);
     c->protocol = kva_calloc(nt, sizeof *c->protocol);
     c->label = kva_calloc(nt, sizeof *c->label);
     c->name = kva_calloc(nc, sizeof *c->name);
@@ -303,8 +292,8 @@ enum kva_status kva_cells_prepare(struct kva_report *r, const struct kva_data *d
     c->dense = kva_calloc(nc, sizeof *c->dense);
     c->blind = kva_calloc(nc, sizeof *c->blind);
     if (!c->obs || !c->first || !c->first_outcome || !c->cluster || !c->task_clustered ||
-        !c->variant || !c->sampling || !c->protocol || !c->label || !c->name ||
-        !c->left_out || !c->dense || !c->blind)
+        !c->variant || !c->protocol || !c->label || !c->name || !c->left_out ||
+        !c->dense || !c->blind)
         return KVA_FAIL(err, KVA_ENOMEM, "report: out of memory");
     KVA_GO(only_parse(r->opts.only, &only, err));
     KVA_GO(kva_protocols_read(r, d, c, err));
@@ -315,8 +304,7 @@ enum kva_status kva_cells_prepare(struct kva_report *r, const struct kva_data *d
     observe(d, c);
     for (int i = 0; i < d->n_cells; i++) {
         c->variant[i] = variant_of(&r->arena, d->cells[i].spec_json);
-        c->sampling[i] = kva_report_sampling(&r->arena, d->cells[i].spec_json);
-        if (!c->variant[i] || !c->sampling[i]) {
+        if (!c->variant[i]) {
             rc = KVA_FAIL(err, KVA_ENOMEM, "report: out of memory");
             goto out;
         }
@@ -336,7 +324,6 @@ void kva_cells_release(struct kva_cells *c)
     free(c->cluster);
     free(c->task_clustered);
     free(c->variant);
-    free(c->sampling);
     free(c->protocol);
     free(c->label);
     free(c->name);

@@ -36,7 +36,7 @@ static enum kva_status none_meets(const struct kva_sides *j, const struct kva_ce
                                        "task",       "budget",
                                        "enforce",    "schedule",
                                        "visibility", "numerics",
-                                       "kv",         "the rest of the suite's settings"};
+                                       "kv",         "sampling, seed or another setting"};
     char list[200] = "";
     unsigned best = ~0u;
     bool same = j->n[0] == j->n[1];

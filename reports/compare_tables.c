@@ -254,7 +254,7 @@ static const struct kva_col PAIRS[P_COLS] = {
 };
 
 /* Text of a cell under one of the keys a row may have to spell out. */
-enum { N_SPELLED = 7 };
+enum { N_SPELLED = 8 };
 static const char *spelled(const struct kva_compare *x, int cell, int key)
 {
     const struct kva_data_cell *y = &x->d->cells[cell];
@@ -272,8 +272,10 @@ static const char *spelled(const struct kva_compare *x, int cell, int key)
         return y->visibility;
     case 5:
         return y->numerics;
-    default:
+    case 6:
         return y->kv;
+    default:
+        return kva_report_clean(&x->r->arena, kva_data_sampling(y));
     }
 }
 

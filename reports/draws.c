@@ -6,8 +6,9 @@
  *   pass@j  chance that one of j draws is right, j = 1, 2, 4, .. and k
  *   maj@k   score of the most frequent answer, where answers are mathematical values
  *
- * The unit is the problem: intervals are those of the mean over problems of a problem's
- * own value. Problems that lack a draw, since it failed, are left out and counted. */
+ * The unit is the problem, or the context where several problems share one: intervals are
+ * those of the mean over problems of a problem's own value. Problems that lack a draw,
+ * since it failed, are left out and counted. */
 #include "reports/internal.h"
 
 #include <math.h>
@@ -59,6 +60,8 @@ struct drawn {
     int *right, *draws; /* per problem; draws: k each */
     double *mean, *maj; /* per problem: score over draws, of the winner */
     double *room;       /* of one number a problem */
+    int *cluster;       /* per problem: its context */
+    bool clustered;     /* some context has several */
 };
 
 /* Answers whose equality votes can be counted by: those that are compared as values. */
@@ -79,6 +82,7 @@ static void release(struct drawn *w)
     free(w->mean);
     free(w->maj);
     free(w->room);
+    free(w->cluster);
 }
 
 /* One problem from its k draws at o. false: out of memory. */
@@ -116,7 +120,9 @@ static bool drawn_of(const struct kva_data *d, const struct kva_cells *c, int ce
     w->mean = kva_calloc(most, sizeof *w->mean);
     w->maj = kva_calloc(most, sizeof *w->maj);
     w->room = kva_calloc(most, sizeof *w->room);
-    ok = w->right && w->draws && w->mean && w->maj && w->room;
+    w->cluster = kva_calloc(most, sizeof *w->cluster);
+    w->clustered = c->task_clustered[d->cells[cell].task];
+    ok = w->right && w->draws && w->mean && w->maj && w->room && w->cluster;
     for (int i = from; i < to; i++)
         w->k = d->outcomes[i].rep + 1 > w->k ? d->outcomes[i].rep + 1 : w->k;
     for (int end; ok && from < to; from = end) {
@@ -125,17 +131,23 @@ static bool drawn_of(const struct kva_data *d, const struct kva_cells *c, int ce
         for (end = from; end < to && d->outcomes[end].sample == d->outcomes[from].sample;
              end++)
             n_ok += strcmp(d->outcomes[end].status, "ok") == 0;
-        if (n_ok == w->k)
-            ok = add_problem(&d->outcomes[from], majority, w);
-        else
+        if (n_ok < w->k) {
             w->left_out++;
+            continue;
+        }
+        w->cluster[w->n] = c->cluster[d->outcomes[from].sample];
+        ok = add_problem(&d->outcomes[from], majority, w);
     }
     return ok;
 }
 
-static struct kva_val with_interval(double v, const double *x, int n)
+/* Of a number a problem. */
+static struct kva_val with_interval(double v, const double *x, const struct drawn *w)
 {
-    return kva_val_interval(v, kva_stat_single(x, (size_t)n, false));
+    struct kva_stratum s = {"", x, NULL, w->clustered ? w->cluster : NULL, (size_t)w->n};
+    struct kva_interval none = {0, 1, false};
+
+    return kva_val_interval(v, w->n > 0 ? kva_stat_suite(&s, 1) : none);
 }
 
 static void draw_row(struct kva_report *r, const struct kva_data_task *task,
@@ -155,22 +167,21 @@ static void draw_row(struct kva_report *r, const struct kva_data_task *task,
     v[D_K] = kva_val_number(w->k);
     v[D_AVG] = with_interval(task->binary ? kva_stat_avg_at(w->right, w->draws, n)
                                           : kva_stat_mean(w->mean, n),
-                             w->mean, w->n);
+                             w->mean, w);
     if (task->binary) {
         v[D_J] = kva_val_number(j);
         for (int i = 0; i < w->n; i++)
             w->room[i] = kva_stat_pass_at(&w->right[i], &w->draws[i], 1, j);
-        v[D_PASS] =
-            with_interval(kva_stat_pass_at(w->right, w->draws, n, j), w->room, w->n);
+        v[D_PASS] = with_interval(kva_stat_pass_at(w->right, w->draws, n, j), w->room, w);
     }
     if (votes(task->metric))
-        v[D_MAJ] = with_interval(kva_stat_mean(w->maj, n), w->maj, w->n);
+        v[D_MAJ] = with_interval(kva_stat_mean(w->maj, n), w->maj, w);
     v[D_N] = kva_val_number(w->n);
     v[D_LEFT] = kva_val_number(w->left_out);
     v[D_BUDGET_KIND] = kva_val_text(a->budget_kind);
     v[D_BUDGET] = kva_val_number(a->budget);
     row->role = a->role != KVA_ARM_METHOD ? KVA_ROW_REFERENCE
-                : w->left_out             ? KVA_ROW_INCOMPLETE
+                : a->ok < a->expected     ? KVA_ROW_INCOMPLETE
                                           : KVA_ROW_PLAIN;
     row->group = j == 1 && t->n_row > 1;
 }

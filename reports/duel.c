@@ -47,8 +47,7 @@ static enum kva_status noise(const struct kva_data *d, const struct kva_cells *c
     struct kva_noise n = {0};
 
     if (measure == KVA_MEASURE_SCORE && c->dense[x->a] >= 0)
-        KVA_TRY(kva_noise_of(d, c->first_outcome, c->sampling, &c->dense[x->a], &used, 1,
-                             &n, err));
+        KVA_TRY(kva_noise_of(d, c->first_outcome, &c->dense[x->a], &used, 1, &n, err));
     x->noise = n.known ? n.floor : 0;
     x->noise_known = n.known;
     return KVA_OK;

@@ -122,7 +122,7 @@ static void name_cell(struct flat *f, int cell)
     text(w, "visibility", c->visibility);
     text(w, "numerics", c->numerics);
     text(w, "kv", c->kv);
-    text(w, "sampling", f->c.sampling[cell][0] ? f->c.sampling[cell] : "greedy");
+    text(w, "sampling", cleaned(f, kva_data_sampling(c)));
 }
 
 static void name_outcome(struct flat *f, const struct kva_data_outcome *o)

@@ -113,6 +113,7 @@ struct kva_arm {
     double budget;
     int *cell; /* per task of the board: cell of the data, -1 none */
 
+    int n_sample; /* with a score: several outcomes of a sample are one */
     int expected, ok, truncated, failed;
     int fell_back; /* of ok: the allocator fell back to uniform shares */
     double score, effective, nll, length_stop, mde;
@@ -186,7 +187,6 @@ struct kva_cells {                 /* per-cell observations, while building */
     int *cluster;                  /* per sample: number of its source context */
     bool *task_clustered;          /* some context has several samples */
     const char **variant;          /* per cell: what else is in its identity */
-    const char **sampling;         /* per cell: how answers are drawn; "": greedy */
     const char **label;            /* per task */
     struct kva_protocol *protocol; /* per task */
     const char **name;             /* per cell: short method name */
@@ -269,8 +269,6 @@ const char *kva_report_slug(struct kva_arena *a, const char *s); /* [a-z0-9-] */
 const char *kva_badge_text(enum kva_badge b);
 
 /* ---- cells.c: preparation ---- */
-/* "t0.6-p0.95", in the arena; "" of a cell whose answers are greedy. NULL: no memory. */
-const char *kva_report_sampling(struct kva_arena *a, const char *spec_json);
 enum kva_status kva_cells_prepare(struct kva_report *r, const struct kva_data *d,
                                   struct kva_cells *c, struct kva_error *err);
 void kva_cells_release(struct kva_cells *c);
@@ -329,6 +327,9 @@ struct kva_pairs {
     bool binary; /* one binary task, one sample a context, one rep */
     uint64_t only_a, only_b;
 };
+/* Samples planned for a cell: outcomes over repetitions or draws. first_outcome: per
+ * cell of d. */
+int kva_planned_samples(const struct kva_data *d, const int *first_outcome, int cell);
 enum kva_status kva_pairs_of(const struct kva_data *d, const struct kva_cells *c,
                              const struct kva_pair_cells *in, enum kva_measure measure,
                              struct kva_pairs *out, struct kva_error *err);
@@ -353,12 +354,10 @@ struct kva_noise {
     bool known;   /* at least 3 repetitions on one kind of machine */
 };
 /* Of the mean over the used tasks' dense cells (-1: none); of several kinds of machine
- * the one with the largest floor. Per cell of d: first outcome, and how answers are drawn
- * (as in kva_cells). */
+ * the one with the largest floor. first_outcome: per cell of d, as in kva_cells. */
 enum kva_status kva_noise_of(const struct kva_data *d, const int *first_outcome,
-                             const char *const *sampling, const int *cell,
-                             const bool *used, int n_task, struct kva_noise *out,
-                             struct kva_error *err);
+                             const int *cell, const bool *used, int n_task,
+                             struct kva_noise *out, struct kva_error *err);
 enum kva_status kva_noise_table(struct kva_report *r, const struct kva_data *d,
                                 const struct kva_cells *c, struct kva_error *err);
 

@@ -244,7 +244,8 @@ static enum kva_status task_results(struct lme *l, int cell, const char *task,
     metric_of(l, one, "gold_nll", x + cap, m);
     set(l, better, metric, json_true());
     set(l, better, "gold_nll", json_false());
-    set(l, counts, "original", json_integer(c->n_expected > n ? c->n_expected : n));
+    set(l, counts, "original",
+        json_integer(kva_planned_samples(l->d, l->c.first_outcome, cell)));
     set(l, counts, "effective", json_integer(n));
     kva_hex(t->digest, 32, hex);
     set(l, config, "task", json_string(task));
@@ -283,6 +284,7 @@ static json_t *head_of(struct lme *l, int cell)
     set(l, args, "visibility", json_string(c->visibility));
     set(l, args, "numerics", json_string(c->numerics));
     set(l, args, "kv", json_string(c->kv));
+    set(l, args, "sampling", json_string(clean(l, kva_data_sampling(c))));
     set(l, config, "model", json_string("kvaudit"));
     set(l, config, "model_args", args);
     set(l, config, "model_dtype", json_string(clean(l, l->d->models[c->model].wtype)));

@@ -55,15 +55,14 @@ static void compare_reps(const struct kva_data *d, int from, int to,
 }
 
 /* false: out of memory. Release r->mean. */
-static bool reps_of(const struct kva_data *d, const int *first_outcome,
-                    const char *const *sampling, int cell, const uint8_t perf[32],
-                    struct reps *r)
+static bool reps_of(const struct kva_data *d, const int *first_outcome, int cell,
+                    const uint8_t perf[32], struct reps *r)
 {
     int from = first_outcome[cell], to = first_outcome[cell + 1];
     double n[3] = {0};
 
     *r = (struct reps){.flip = (double)NAN, .regen = (double)NAN};
-    if (sampling[cell][0])
+    if (d->cells[cell].sampling)
         return true;
     for (int o = from; o < to; o++)
         if (d->outcomes[o].rep + 1 > r->n_rep)
@@ -106,8 +105,8 @@ static bool full(const struct reps *r, int k)
 
 /* Over the used cells on one kind of machine. */
 static bool on_machine(const struct kva_data *d, const int *first_outcome,
-                       const char *const *sampling, const int *cell, const bool *used,
-                       int n_task, const uint8_t perf[32], struct kva_noise *out)
+                       const int *cell, const bool *used, int n_task,
+                       const uint8_t perf[32], struct kva_noise *out)
 {
     struct reps *r = kva_calloc((size_t)n_task + 1, sizeof *r);
     double *mean = NULL;
@@ -117,7 +116,7 @@ static bool on_machine(const struct kva_data *d, const int *first_outcome,
     memset(out, 0, sizeof *out);
     for (int t = 0; t < n_task && ok; t++)
         if (used[t] && cell[t] >= 0) {
-            ok = reps_of(d, first_outcome, sampling, cell[t], perf, &r[t]);
+            ok = reps_of(d, first_outcome, cell[t], perf, &r[t]);
             n_rep = r[t].n_rep > n_rep ? r[t].n_rep : n_rep;
             out->flip += r[t].flip;
             out->regen += r[t].regen;
@@ -164,9 +163,8 @@ static bool first_of_kind(const struct kva_data *d, int i)
 }
 
 enum kva_status kva_noise_of(const struct kva_data *d, const int *first_outcome,
-                             const char *const *sampling, const int *cell,
-                             const bool *used, int n_task, struct kva_noise *out,
-                             struct kva_error *err)
+                             const int *cell, const bool *used, int n_task,
+                             struct kva_noise *out, struct kva_error *err)
 {
     memset(out, 0, sizeof *out);
     for (int i = 0; i < d->n_runs; i++) {
@@ -174,8 +172,8 @@ enum kva_status kva_noise_of(const struct kva_data *d, const int *first_outcome,
 
         if (!first_of_kind(d, i))
             continue;
-        if (!on_machine(d, first_outcome, sampling, cell, used, n_task,
-                        d->runs[i].perf_digest, &one))
+        if (!on_machine(d, first_outcome, cell, used, n_task, d->runs[i].perf_digest,
+                        &one))
             return KVA_FAIL(err, KVA_ENOMEM, "report: noise floor: out of memory");
         if (one.known && (!out->known || one.floor > out->floor))
             *out = one;
@@ -293,8 +291,8 @@ enum kva_status kva_noise_table(struct kva_report *r, const struct kva_data *d,
 
             if (!first_of_kind(d, k))
                 continue;
-            if (!on_machine(d, c->first_outcome, c->sampling, b->arm[b->dense].cell,
-                            b->used, b->n_task, d->runs[k].perf_digest, &n))
+            if (!on_machine(d, c->first_outcome, b->arm[b->dense].cell, b->used,
+                            b->n_task, d->runs[k].perf_digest, &n))
                 return KVA_FAIL(err, KVA_ENOMEM, "report: noise floor: out of memory");
             if (n.reps >= 2)
                 noise_row(r, d, t, b,

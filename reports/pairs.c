@@ -69,13 +69,15 @@ static int merge(const struct kva_cells *c, int x, int y, int blind, enum kva_me
     return n;
 }
 
-/* Samples planned for a cell: outcomes over reps. */
-static int planned_samples(const struct kva_data *d, const struct kva_cells *c, int cell)
+int kva_planned_samples(const struct kva_data *d, const int *first_outcome, int cell)
 {
-    int reps = 1, seen = c->first[cell + 1] - c->first[cell], want;
+    int reps = 1, seen = 0, last = -1, want;
 
-    for (int o = c->first_outcome[cell]; o < c->first_outcome[cell + 1]; o++)
+    for (int o = first_outcome[cell]; o < first_outcome[cell + 1]; o++) {
         reps = d->outcomes[o].rep + 1 > reps ? d->outcomes[o].rep + 1 : reps;
+        seen += d->outcomes[o].sample != last;
+        last = d->outcomes[o].sample;
+    }
     want = (d->cells[cell].n_expected + reps - 1) / reps;
     return want > seen ? want : seen;
 }
@@ -89,7 +91,8 @@ static void add_stratum(const struct kva_data *d, const struct kva_cells *c,
     int *clusters = out->clusters + out->n, x = in->x[t], y = in->y[t];
     int n = merge(c, x, y, out->measure == KVA_MEASURE_GAIN ? in->blind[t] : -1,
                   out->measure, va, vb, clusters);
-    int px = planned_samples(d, c, x), py = planned_samples(d, c, y);
+    int px = kva_planned_samples(d, c->first_outcome, x);
+    int py = kva_planned_samples(d, c->first_outcome, y);
 
     *s = (struct kva_stratum){.name = in->label[t], .a = va, .b = vb, .n = (size_t)n};
     if (c->task_clustered[d->cells[x].task])

@@ -408,8 +408,8 @@ static enum kva_status noise(const struct kva_data *d, const struct kva_cells *c
 
     if (b->dense < 0)
         return KVA_OK;
-    KVA_TRY(kva_noise_of(d, c->first_outcome, c->sampling, b->arm[b->dense].cell, b->used,
-                         b->n_task, &n, err));
+    KVA_TRY(kva_noise_of(d, c->first_outcome, b->arm[b->dense].cell, b->used, b->n_task,
+                         &n, err));
     b->noise = n.floor;
     b->noise_known = n.known;
     return KVA_OK;

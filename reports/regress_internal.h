@@ -23,7 +23,6 @@ struct kva_regress_work {
     int *cluster;        /* per base sample: number of its context */
     bool *clustered;     /* per base task: some context has several samples */
     const char **method; /* per base cell: short name, for suites */
-    const char **sampling; /* per base cell: how answers are drawn; "": greedy */
     const char *against;
     double scale;
     struct kva_arena scratch;

@@ -36,21 +36,6 @@ struct scored {
 
 /* ---- from outcomes to pairs ---- */
 
-static int planned_samples(const struct kva_regress_side *s, int cell)
-{
-    int reps = 1, seen = 0, last = -1, want;
-
-    for (int o = s->first[cell]; o < s->first[cell + 1]; o++) {
-        const struct kva_data_outcome *x = &s->d->outcomes[o];
-
-        reps = x->rep + 1 > reps ? x->rep + 1 : reps;
-        seen += x->sample != last;
-        last = x->sample;
-    }
-    want = (s->d->cells[cell].n_expected + reps - 1) / reps;
-    return want > seen ? want : seen;
-}
-
 /* Mean over the ok reps of the sample whose outcomes start at o. */
 static int mean_reps(const struct kva_regress_side *s, int o, double *mean)
 {
@@ -103,8 +88,8 @@ static enum kva_status pair_scores(struct kva_regress_work *w, int cell, struct 
         cluster[n++] = w->cluster[s];
     }
     kva_regress_leave(w, cell);
-    planned[0] = planned_samples(&w->base, cell);
-    planned[1] = planned_samples(&w->now, w->partner[cell]);
+    planned[0] = kva_planned_samples(w->base.d, w->base.first, cell);
+    planned[1] = kva_planned_samples(w->now.d, w->now.first, w->partner[cell]);
     x->planned = planned[0] > planned[1] ? planned[0] : planned[1];
     x->s = (struct kva_stratum){.name = w->base.d->cells[cell].slug,
                                 .a = a,
@@ -119,20 +104,6 @@ static enum kva_status pair_scores(struct kva_regress_work *w, int cell, struct 
 }
 
 /* ---- noise floor ---- */
-
-static enum kva_status read_sampling(struct kva_regress_work *w, struct kva_error *err)
-{
-    const struct kva_data *d = w->base.d;
-
-    w->sampling =
-        kva_arena_alloc(&w->scratch, (size_t)d->n_cells + 1, sizeof *w->sampling);
-    for (int i = 0; w->sampling && i < d->n_cells; i++) {
-        w->sampling[i] = kva_report_sampling(&w->scratch, d->cells[i].spec_json);
-        if (!w->sampling[i])
-            return KVA_FAIL(err, KVA_ENOMEM, "gate: out of memory");
-    }
-    return w->sampling ? KVA_OK : KVA_FAIL(err, KVA_ENOMEM, "gate: out of memory");
-}
 
 /* The full cache beside a cell of the base; -1: none. */
 static int dense_of(const struct kva_data *d, int cell)
@@ -161,8 +132,7 @@ static enum kva_status noise(struct kva_regress_work *w, struct kva_regress_row 
         cell[i] = dense_of(w->base.d, x[i]->cell);
         used[i] = true;
     }
-    KVA_TRY(
-        kva_noise_of(w->base.d, w->base.first, w->sampling, cell, used, n, &floor, err));
+    KVA_TRY(kva_noise_of(w->base.d, w->base.first, cell, used, n, &floor, err));
     row->floor_known = floor.known;
     row->floor = floor.floor;
     return KVA_OK;
@@ -425,7 +395,6 @@ enum kva_status kva_regress_score(struct kva_regress_work *w, struct kva_error *
     if (!x)
         return KVA_FAIL(err, KVA_ENOMEM, "gate: out of memory");
     KVA_GO(short_names(w, err));
-    KVA_GO(read_sampling(w, err));
     for (int i = 0; i < d->n_cells; i++) {
         if (!kva_regress_wanted(w, i))
             continue;

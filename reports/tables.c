@@ -472,7 +472,7 @@ static void sample_notes(struct kva_report *r, struct kva_tab *t,
 
         if (b->arm[k + (b->dense == 0)].role != KVA_ARM_METHOD)
             continue;
-        per = b->arm[k + (b->dense == 0)].ok;
+        per = b->arm[k + (b->dense == 0)].n_sample;
         n = n == 0 || (per && per < n) ? per : n;
         if (b->arm[k + (b->dense == 0)].mde > worst)
             worst = b->arm[k + (b->dense == 0)].mde;

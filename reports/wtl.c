@@ -3,12 +3,12 @@
  * (reports.md 4.5, 6.7).
  *
  * A line is a method as it runs: specification, enforcement, schedule, visibility,
- * numerics and KV type. Lines that differ in more than method and enforcement never meet;
- * the full cache meets all. The references are the full cache and the best method: the
- * physical line, no oracle, with the most cells and of those the highest mean score. Each
- * pair has one tally per matching and tie mode; p-values are adjusted within the pair's
- * matching. Pairs are independent, seeded by their cells, and shared by threads: neither
- * their number nor their order changes a bit. */
+ * numerics, KV type and sampling. Lines that differ in more than method and enforcement
+ * never meet; the full cache meets all. The references are the full cache and the best
+ * method: the physical line, no oracle, with the most cells and of those the highest mean
+ * score. Each pair has one tally per matching and tie mode; p-values are adjusted within
+ * the pair's matching. Pairs are independent, seeded by their cells, and shared by
+ * threads: neither their number nor their order changes a bit. */
 #include "reports/duel.h"
 
 #include <fnmatch.h>
@@ -49,7 +49,8 @@ static bool same_family(const struct kva_data_cell *x, const struct kva_data_cel
 {
     return strcmp(x->schedule, y->schedule) == 0 &&
            strcmp(x->visibility, y->visibility) == 0 &&
-           strcmp(x->numerics, y->numerics) == 0 && strcmp(x->kv, y->kv) == 0;
+           strcmp(x->numerics, y->numerics) == 0 && strcmp(x->kv, y->kv) == 0 &&
+           strcmp(kva_data_sampling(x), kva_data_sampling(y)) == 0;
 }
 
 static bool same_line(const struct kva_data_cell *x, const struct kva_data_cell *y)
@@ -347,22 +348,25 @@ static const struct kva_col COLS[W_COLS] = {
     {"alpha", "alpha", "", KVA_COL_REAL, 4, false, 99, false, ""},
 };
 
-/* "snapkv", "snapkv (mask)", "snapkv (aware, block:128)" */
+/* "snapkv", "snapkv (mask)", "snapkv (aware, block:128)", "dense (t0.6)" */
 static const char *line_name(const struct work *w, int line)
 {
     const struct kva_data_cell *x = cell_of(w, line);
     const char *name = w->c->name[w->line[line].cell[0]];
-    const char *part[3] = {strcmp(x->enforce, "physical") != 0 ? x->enforce : NULL,
+    const char *part[4] = {x->sampling,
+                           strcmp(x->enforce, "physical") != 0 ? x->enforce : NULL,
                            strcmp(x->visibility, "agnostic") != 0 ? x->visibility : NULL,
                            strcmp(x->schedule, "oneshot") != 0 ? x->schedule : NULL};
     const char *list = "";
 
-    if (w->line[line].dense)
-        return name;
-    for (int i = 0; i < 3 && list; i++)
+    for (int i = 0; i < (w->line[line].dense ? 1 : 4) && list; i++) {
+        const char *text = part[i] ? kva_report_clean(&w->r->arena, part[i]) : NULL;
+
         if (part[i])
-            list = kva_arena_printf(&w->r->arena, "%s%s%s", list, *list ? ", " : "",
-                                    part[i]);
+            list = text ? kva_arena_printf(&w->r->arena, "%s%s%s", list,
+                                           *list ? ", " : "", text)
+                        : NULL;
+    }
     if (list && *list)
         name = kva_arena_printf(&w->r->arena, "%s (%s)", name, list);
     return list ? name : NULL;

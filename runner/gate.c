@@ -55,13 +55,24 @@ void kva_gate_compare(const struct kva_gate_answer *a, size_t na,
                       const struct kva_gate_answer *b, size_t nb,
                       struct kva_gate_same *sum)
 {
+    int last = -1; /* index of the sample before */
+    bool same = false;
+
     for (size_t i = 0, j = 0; i < na && j < nb;) {
         int d = order(&a[i], &b[j]);
 
         if (d == 0) {
-            sum->both++;
-            sum->same += a[i].evicted && b[j].evicted &&
+            bool equal = a[i].evicted && b[j].evicted &&
                          memcmp(a[i].sha256, b[j].sha256, sizeof a[i].sha256) == 0;
+
+            if (a[i].idx != last) {
+                sum->both++;
+                sum->same += same = equal;
+            } else if (same && !equal) {
+                sum->same--;
+                same = false;
+            }
+            last = a[i].idx;
         }
         i += d <= 0;
         j += d >= 0;

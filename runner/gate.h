@@ -7,9 +7,8 @@
 
 #include "kva.h"
 
-#define KVA_GATE_SAMPLES                                                                 \
-    10 /* dense contexts of a task before it is judged in a sweep                        \
-        */
+/* Dense contexts of a task before it is judged in a sweep. */
+#define KVA_GATE_SAMPLES 10
 
 /* Scores of one task on one model. */
 struct kva_gate_task {
@@ -38,7 +37,7 @@ struct kva_gate_answer {
 };
 /* Answers of one method at two budgets, each ascending by (idx, rep): how many samples
  * both have, and on how many of them entries were evicted at both and the tokens are the
- * same. */
+ * same, in all repetitions or draws. */
 struct kva_gate_same {
     int both, same;
 };

@@ -76,6 +76,10 @@ void kva_night_only(const struct kva_data *d, int cell, struct kva_buf *out)
     if (strcmp(c->method, "dense") != 0 && strcmp(c->method, "blind") != 0)
         kva_buf_printf(out, ",budget=%s=%.10g,enforce=%s,visibility=%s,schedule=%s",
                        c->budget_kind, c->budget, c->enforce, c->visibility, c->schedule);
+    if (c->sampling) { /* older programs do not know the key */
+        kva_buf_puts(out, ",sampling=");
+        add_pattern(out, c->sampling);
+    }
 }
 
 static bool build(const struct kva_gate_file *g, const char *repo)

@@ -294,7 +294,6 @@ static enum kva_status metrics_of(struct rescore *r, struct kva_error *err)
                 sq = SQLITE_NOMEM;
                 break;
             }
-
             if (m && (!r->opts->metric || strcmp(m->name, r->opts->metric) == 0))
                 r->again[r->n_again++] =
                     (struct again){.metric = m,

@@ -10,8 +10,8 @@
 #include <string.h>
 
 const char *const kva_select_keys[KVA_SELECT_KEYS + 1] = {
-    "model",    "method", "task",  "budget", "enforce", "schedule", "visibility",
-    "numerics", "kv",     "suite", "db",     "run",     NULL};
+    "model",    "method", "task",     "budget", "enforce", "schedule", "visibility",
+    "numerics", "kv",     "sampling", "suite",  "db",      "run",      NULL};
 
 static bool is_glob(const char *s)
 {
@@ -47,10 +47,11 @@ static enum kva_status unknown_key(const char *s, struct kva_error *err)
     if (near)
         return KVA_FAIL(err, KVA_EINVALID,
                         "selector: unknown key '%s'; did you mean '%s'?", word, near);
-    return KVA_FAIL(err, KVA_EINVALID,
-                    "selector: unknown key '%s'; keys are model, method, task, budget, "
-                    "enforce, schedule, visibility, numerics, kv, suite, db, run",
-                    word);
+    return KVA_FAIL(
+        err, KVA_EINVALID,
+        "selector: unknown key '%s'; keys are model, method, task, budget, "
+        "enforce, schedule, visibility, numerics, kv, sampling, suite, db, run",
+        word);
 }
 
 /* A misspelt method is named at once, with the nearest known one. */
@@ -405,6 +406,8 @@ static bool cell_match(enum kva_select_key key, const char *v, const struct kva_
         return match(v, c->numerics);
     case KVA_SELECT_KV:
         return match(v, c->kv);
+    case KVA_SELECT_SAMPLING:
+        return match(v, kva_data_sampling(c));
     case KVA_SELECT_SUITE:
         return match(v, d->tasks[c->task].suite);
     default:
@@ -453,6 +456,8 @@ static const char *cell_text(enum kva_select_key key, const struct kva_data *d,
         return c->numerics;
     case KVA_SELECT_KV:
         return c->kv;
+    case KVA_SELECT_SAMPLING:
+        return kva_data_sampling(c);
     default:
         return d->tasks[c->task].suite;
     }

@@ -15,6 +15,7 @@
  *     budget      0.1, 10%, keep0.1, keep=0.1; 2048, tokens2048, tokens=2048; dense
  *     run         start of the UUID, the label, or `last`: the newest run. Only outcomes
  *                 of these runs count
+ *     sampling    greedy, t0.6-p0.95
  *     db          file to read; not a property of a cell
  *     others      the stored text
  * Blind cells are selected by method=blind alone: they are no method and never ranked.
@@ -37,6 +38,7 @@ enum kva_select_key {
     KVA_SELECT_VISIBILITY,
     KVA_SELECT_NUMERICS,
     KVA_SELECT_KV,
+    KVA_SELECT_SAMPLING,
     KVA_SELECT_SUITE,
     KVA_SELECT_DB,
     KVA_SELECT_RUN,

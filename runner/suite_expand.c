@@ -32,41 +32,53 @@ static const char *method_name(const struct sx *x, const struct sx_cell *c)
                                    : x->methods[c->method].id;
 }
 
-static bool match_text(const char *key, const char *pattern, const struct sx *x,
-                       const struct sx_cell *c)
+/* What a pattern under `key` is held against first; room: for numbers. */
+static const char *text_of(const char *key, const struct sx *x, const struct sx_cell *c,
+                           char room[32])
 {
-    char text[32];
     size_t base;
 
     if (strcmp(key, "model") == 0)
-        return kva_sx_glob(pattern, x->s->models[c->model].id);
+        return x->s->models[c->model].id;
     if (strcmp(key, "method") == 0)
-        return kva_sx_glob(pattern, method_name(x, c)) ||
-               (c->method >= 0 && kva_sx_glob(pattern, x->methods[c->method].text)) ||
-               (c->method >= 0 && x->methods[c->method].spec[c->schedule] &&
-                kva_sx_glob(pattern, x->methods[c->method].spec[c->schedule]));
+        return method_name(x, c);
     if (strcmp(key, "task") == 0)
-        return kva_sx_task_match(pattern, x->s->tasks[c->task].id);
+        return x->s->tasks[c->task].id;
     if (strcmp(key, "ctx") == 0) {
-        snprintf(text, sizeof text, "%d",
-                 kva_sx_task_ctx(x->s->tasks[c->task].id, &base));
-        return kva_sx_glob(pattern, text);
+        snprintf(room, 32, "%d", kva_sx_task_ctx(x->s->tasks[c->task].id, &base));
+        return room;
     }
     if (strcmp(key, "budget") == 0) {
-        kva_budget_text(&c->budget, text);
-        return kva_sx_glob(pattern, text);
+        kva_budget_text(&c->budget, room);
+        return room;
     }
     if (strcmp(key, "schedule") == 0)
-        return kva_sx_glob(pattern, x->schedules.v[c->schedule]);
+        return x->schedules.v[c->schedule];
     if (strcmp(key, "enforce") == 0)
-        return kva_sx_glob(pattern, kva_enforce_name(c->enforce));
+        return kva_enforce_name(c->enforce);
     if (strcmp(key, "visibility") == 0)
-        return kva_sx_glob(pattern, kva_visibility_name(c->visibility));
+        return kva_visibility_name(c->visibility);
     if (strcmp(key, "numerics") == 0)
-        return kva_sx_glob(pattern, x->numerics.v[c->numerics]);
+        return x->numerics.v[c->numerics];
     if (strcmp(key, "sampling") == 0)
-        return kva_sx_glob(pattern, x->sampling[c->sampling].text);
-    return kva_sx_glob(pattern, x->kv.v[c->kv]);
+        return x->sampling[c->sampling].text;
+    return x->kv.v[c->kv];
+}
+
+static bool match_text(const char *key, const char *pattern, const struct sx *x,
+                       const struct sx_cell *c)
+{
+    char room[32];
+    const char *text = text_of(key, x, c, room);
+
+    if (strcmp(key, "task") == 0)
+        return kva_sx_task_match(pattern, text);
+    if (kva_sx_glob(pattern, text))
+        return true;
+    return strcmp(key, "method") == 0 && c->method >= 0 &&
+           (kva_sx_glob(pattern, x->methods[c->method].text) ||
+            (x->methods[c->method].spec[c->schedule] &&
+             kva_sx_glob(pattern, x->methods[c->method].spec[c->schedule])));
 }
 
 static bool match_one(const char *key, json_t *v, const struct sx *x,
@@ -719,6 +731,35 @@ static json_t *only_selector(struct sx *x, const char *text)
     return o;
 }
 
+/* Which word of a selector that matches nothing is to blame: the first that no cell has,
+ * with the nearest one that some cell has. Numbers have no nearest word. */
+static void no_match(struct sx *x, const char *text, json_t *selector)
+{
+    const char **names = kva_sx_alloc(x, (size_t)x->n_cells + 1, sizeof names[0]);
+    const char *key, *near = NULL;
+    json_t *v;
+
+    if (!names)
+        return;
+    json_object_foreach(selector, key, v)
+    {
+        bool number = strcmp(key, "budget") == 0 || strcmp(key, "ctx") == 0, any = false;
+        char room[32];
+
+        for (int i = 0; i < x->n_cells; i++) {
+            any = any || match_one(key, v, x, &x->cells[i]);
+            names[i] = number ? "" : text_of(key, x, &x->cells[i], room);
+        }
+        if (any)
+            continue;
+        near = number ? NULL : kva_nearest(json_string_value(v), names);
+        break;
+    }
+    kva_sx_bad_arg(x, "--only", text, "matches no cell of the suite%s%s%s%s%s",
+                   near ? "; did you mean '" : "", near ? key : "", near ? "=" : "",
+                   near ? near : "", near ? "'?" : "");
+}
+
 static void apply_only(struct sx *x)
 {
     bool *hit;
@@ -739,10 +780,9 @@ static void apply_only(struct sx *x)
                 hit[i] = true;
                 n++;
             }
+        if (n == 0)
+            no_match(x, x->opts->only[k], sel);
         json_decref(sel);
-        if (n == 0) {
-            kva_sx_bad_arg(x, "--only", x->opts->only[k], "matches no cell of the suite");
-        }
     }
     /* the references of what stays stay as well: results need their dense partner */
     for (int i = 0; i < x->n_cells; i++) {

@@ -439,7 +439,7 @@ static double share_of(struct sx *x, json_t *o, const char *ptr, const char *key
     else if (fabs(d * 10000 - round(d * 10000)) > 1e-7)
         kva_sx_bad(x, at, false, "%.10g has more than 4 decimals", d);
     else
-        return d;
+        return round(d * 10000) / 10000;
     return def;
 }
 

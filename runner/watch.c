@@ -428,7 +428,7 @@ static enum kva_status tell_task(const struct kva_plan *plan, const struct answe
     const struct kva_task_info *info = kva_task_info(t->task);
     struct scores dense = {0}, blind = {0};
     struct kva_gate_task g;
-    size_t all = 0, by_length = 0;
+    size_t all = 0, by_length = 0, samples = 0;
     enum kva_status rc = KVA_OK;
 
     for (int i = 0; i < plan->n_cells; i++) {
@@ -438,6 +438,8 @@ static enum kva_status tell_task(const struct kva_plan *plan, const struct answe
             if (is_base(c))
                 KVA_GO(push(c->method.blind ? &blind : &dense, of[i].v[k].score,
                             t->context[of[i].v[k].a.idx], err));
+            samples +=
+                c->method.dense && (k == 0 || of[i].v[k].a.idx != of[i].v[k - 1].a.idx);
             all += !c->method.blind;
             by_length += !c->method.blind && of[i].v[k].by_length;
         }
@@ -455,7 +457,7 @@ static enum kva_status tell_task(const struct kva_plan *plan, const struct answe
                        "samples), %.1f %% without reading; it says nothing about "
                        "methods\n",
                        t->suite->id, plan->models[t->model].suite->id,
-                       100 * kva_stat_mean(dense.v, dense.n), dense.n,
+                       100 * kva_stat_mean(dense.v, dense.n), samples,
                        100 * kva_gate_floor(&g));
     if (2 * by_length > all)
         kva_buf_printf(out, "%s on %s: %.0f %% of the answers ended by length\n",

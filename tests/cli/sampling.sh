@@ -76,4 +76,10 @@ tables='[.tables[] | select(.id | endswith("-draws"))]'
 is draw_tables "$(jq "$tables | length > 0" "$T/r.json")" true
 check compare 0 "$KVAUDIT" compare method=keydiff method=random --db "$T/one.db" --json
 pairs=$(jq '[.. | objects | .n? // empty | numbers] | max' "$T/out")
+check compare_sampled 0 "$KVAUDIT" compare method=keydiff,sampling=t20* method=random,sampling=t20* --db "$T/one.db" --json
+is compare_selects_sampling "$(jq .a.cells "$T/out")" 4
+check compare_both 0 "$KVAUDIT" compare method=keydiff method=random --db "$T/one.db"
+has compare_tells_them_apart "$T/out" "oneshot, t20-p0.9"
+"$KVAUDIT" report pairs --db "$T/one.db" >"$T/pairs.txt"
+has no_line_of_both "$T/pairs.txt" "keydiff (t20-p0.9)"
 [ "${pairs:-0}" -gt 0 ] && [ "$pairs" -le 24 ] && ok pairs_are_samples || no pairs_are_samples "$pairs"

@@ -373,6 +373,78 @@ static void impossible_scores_and_repetitions_are_damage(void **state)
     }
 }
 
+/* Votes are read of sampled cells alone; what is no JSON says nothing about sampling. */
+static void how_answers_are_drawn_is_read_from_the_specification(void **state)
+{
+    static const struct {
+        const char *spec, *sampling;
+        bool votes;
+    } w[] = {{"{\"sampling\":\"t0.6-p0.95\"}", "t0.6-p0.95", true},
+             {"{\"sampling\":\"greedy\"}", "greedy", false},
+             {"{\"sampling\":7}", "greedy", true},
+             {"{\"sampling\":\"\"}", "greedy", true},
+             {"{}", "greedy", false},
+             {"not json", "greedy", false}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof w / sizeof w[0]; i++) {
+        struct fixture f;
+        int64_t cell[3], sample[2], task;
+        struct kva_db_outcome o;
+        struct kva_db_score score = {"match_all", 1, 0.5, "12"};
+        struct kva_data d;
+        char sql[160];
+
+        fixture_open(&f);
+        three_cells(&f, cell, sample, &task);
+        o = outcome_of(cell[0], sample[0], f.run, 0.5);
+        o.scores = &score;
+        o.n_scores = 1;
+        assert_int_equal(put(f.db, &o), 1);
+        (void)snprintf(sql, sizeof sql,
+                       "PRAGMA ignore_check_constraints=ON; UPDATE cell SET "
+                       "spec_json='%s'",
+                       w[i].spec);
+        (void)execute(f.db, sql);
+        load(&f.db, 1, &d);
+        assert_string_equal(kva_data_sampling(&d.cells[0]), w[i].sampling);
+        assert_int_equal(d.outcomes[0].extracted != NULL, w[i].votes);
+        kva_data_release(&d);
+        fixture_close(&f);
+    }
+}
+
+/* What a plan assumes to differ counts samples, and no draw of one twice. */
+static void draws_of_a_sample_are_one_pair_of_the_forecast(void **state)
+{
+    struct fixture f;
+    int64_t cell[3], sample[2], task, pairs, differ;
+    struct kva_db_outcome o;
+    struct kva_error err = {0};
+    uint8_t digest[32];
+
+    (void)state;
+    fixture_open(&f);
+    three_cells(&f, cell, sample, &task);
+    (void)execute(f.db, "UPDATE cell SET enforce='dense' WHERE slug='dense'; "
+                        "UPDATE cell SET dense_key=(SELECT dense_key FROM cell WHERE "
+                        "slug='dense')");
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 3; k++)
+            for (int c = 0; c < 2; c++) {
+                o = outcome_of(cell[c], sample[i], f.run, c && i ? 0.5 : 1);
+                o.rep = k;
+                assert_int_equal(put(f.db, &o), 1);
+            }
+    (void)execute(f.db, "UPDATE model SET digest=zeroblob(32); UPDATE task SET "
+                        "digest=zeroblob(32)");
+    memset(digest, 0, sizeof digest);
+    OK(kva_db_discordant(f.db, digest, digest, &pairs, &differ, &err));
+    assert_int_equal(pairs, 2);
+    assert_int_equal(differ, 1);
+    fixture_close(&f);
+}
+
 static void an_empty_file_loads_as_nothing(void **state)
 {
     char dir[64], path[128];
@@ -488,6 +560,8 @@ int main(void)
         T(two_different_successes_are_a_conflict),
         T(other_metrics_and_other_samples_are_conflicts),
         cmocka_unit_test(impossible_scores_and_repetitions_are_damage),
+        cmocka_unit_test(how_answers_are_drawn_is_read_from_the_specification),
+        cmocka_unit_test(draws_of_a_sample_are_one_pair_of_the_forecast),
         cmocka_unit_test(an_empty_file_loads_as_nothing),
         T(running_out_of_memory_while_loading_leaks_nothing),
         cmocka_unit_test(a_hundred_thousand_outcomes_load_in_seconds),

@@ -189,6 +189,12 @@ static void the_worked_example_of_b3_comes_out_of_a_database(void **state)
         t = r->tab[i].view == KVA_VIEW_LEADERBOARD ? &r->tab[i] : NULL;
     assert_non_null(t);
     assert_true(noted(t, "avg@k"));
+    assert_true(noted(t, "few samples: with n = 2,")); /* and not 8 */
+    assert_int_equal(r->board[0].arm[0].n_sample, 2);
+    assert_int_equal(r->board[0].arm[0].ok, 8);
+    assert_non_null(strstr(r->summary[0], "answers drawn at t0.6-p0.95: the full cache"));
+    assert_non_null(strstr(r->summary[0], "(n\xc2\xa0=\xc2\xa0"
+                                          "2)"));
     assert_false(r->board[0].noise_known); /* draws are no repetitions */
     kva_report_free(r);
     fixture_close(&f);
@@ -212,6 +218,50 @@ static void a_problem_that_lacks_a_draw_is_left_out_and_counted(void **state)
     NEAR(at(t, row, "maj_at_k")->v, 1, 0);
     NEAR(at(t, row, "n")->v, 1, 0);
     NEAR(at(t, row, "n_left_out")->v, 1, 0);
+    kva_report_free(r);
+    fixture_close(&f);
+}
+
+/* Two problems of one context are one piece of evidence. */
+static void problems_of_one_context_are_one_unit(void **state)
+{
+    struct fixture f;
+    struct kva_report *r;
+    const struct kva_tab *t;
+    static const double mean[] = {0.75, 0};
+    static const int one[] = {0, 0};
+    struct kva_stratum s = {"", mean, NULL, one, 2};
+    struct kva_interval ci = kva_stat_suite(&s, 1);
+    int row;
+
+    (void)state;
+    fill(&f, SAMPLED, "math500", false);
+    (void)execute(f.db, "UPDATE sample SET cluster='book'");
+    r = build(&f, "answers");
+    t = tab(r, "-draws");
+    row = strcmp(at(t, 0, "method_spec")->text, "dense") == 0 ? 3 : 0;
+    NEAR(at(t, row, "avg_at_k")->lo, ci.lo, 1e-12);
+    NEAR(at(t, row, "avg_at_k")->hi, ci.hi, 1e-12);
+    kva_report_free(r);
+    fixture_close(&f);
+}
+
+/* A run that was interrupted before later draws: every problem has all that are there. */
+static void a_row_that_lacks_outcomes_is_shown_as_incomplete(void **state)
+{
+    struct fixture f;
+    struct kva_report *r;
+    const struct kva_tab *t;
+
+    (void)state;
+    fill(&f, SAMPLED, "math500", false);
+    (void)execute(f.db, "PRAGMA foreign_keys=OFF; DELETE FROM outcome WHERE rep > 0");
+    r = build(&f, "answers");
+    t = tab(r, "-draws");
+    assert_int_equal(t->n_row, 2);
+    for (int i = 0; i < 2; i++)
+        if (strcmp(at(t, i, "method_spec")->text, "dense") != 0)
+            assert_int_equal(t->row[i].role, KVA_ROW_INCOMPLETE);
     kva_report_free(r);
     fixture_close(&f);
 }
@@ -275,6 +325,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_worked_example_of_b3_comes_out_of_a_database),
         cmocka_unit_test(a_problem_that_lacks_a_draw_is_left_out_and_counted),
+        cmocka_unit_test(problems_of_one_context_are_one_unit),
+        cmocka_unit_test(a_row_that_lacks_outcomes_is_shown_as_incomplete),
         cmocka_unit_test(answers_that_are_no_values_have_no_majority),
         cmocka_unit_test(repetitions_of_greedy_answers_are_no_draws),
         cmocka_unit_test(the_table_may_run_out_of_memory),

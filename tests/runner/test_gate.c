@@ -139,7 +139,7 @@ static void answers_that_do_not_follow_the_budget_are_suspicious(void **state)
     (void)state;
     memset(a, 0, sizeof a);
     for (int i = 0; i < 12; i++) {
-        a[i] = (struct kva_gate_answer){.idx = i / 2, .rep = i % 2, .evicted = true};
+        a[i] = (struct kva_gate_answer){.idx = i, .evicted = true};
         a[i].sha256[5] = (uint8_t)i;
     }
     memcpy(b, a, sizeof a);
@@ -168,6 +168,19 @@ static void answers_that_do_not_follow_the_budget_are_suspicious(void **state)
     kva_gate_compare(a, 9, b, 12, &sum);
     assert_int_equal(sum.same, 9);
     assert_false(kva_gate_suspicious(&sum)); /* too few to say */
+    for (int i = 0; i < 12; i++) {
+        a[i].idx = b[i].idx = i / 3;
+        a[i].rep = b[i].rep = i % 3;
+    }
+    sum = (struct kva_gate_same){0}; /* twelve draws of four samples */
+    kva_gate_compare(a, 12, b, 12, &sum);
+    assert_int_equal(sum.both, 4);
+    assert_int_equal(sum.same, 4);
+    b[4].sha256[31] = 1;
+    sum = (struct kva_gate_same){0};
+    kva_gate_compare(a, 12, b, 12, &sum);
+    assert_int_equal(sum.both, 4);
+    assert_int_equal(sum.same, 3); /* the sample differs that has a draw that does */
 }
 
 int main(void)

@@ -234,8 +234,9 @@ static void only_keeps_the_references_of_what_it_keeps(void **state)
 
 static void only_that_matches_nothing_is_an_error(void **state)
 {
-    const char *const only[] = {"method=snapkv", "metod=x"};
-    struct kva_suite_opts o = {.only = only, .n_only = 2};
+    const char *const only[] = {"method=snapkv", "metod=x", "budget=keep=0.77",
+                                "sampling=greedi", "method=dens,kv=f16"};
+    struct kva_suite_opts o = {.only = only, .n_only = 5};
     struct kva_suite s;
     struct kva_buf report;
 
@@ -244,7 +245,12 @@ static void only_that_matches_nothing_is_an_error(void **state)
     assert_string_equal(
         report.data,
         "--only method=snapkv: matches no cell of the suite\n"
-        "--only metod=x: 'metod' is no key of a cell; did you mean 'method'?\n");
+        "--only metod=x: 'metod' is no key of a cell; did you mean 'method'?\n"
+        "--only budget=keep=0.77: matches no cell of the suite\n"
+        "--only sampling=greedi: matches no cell of the suite; did you mean "
+        "'sampling=greedy'?\n"
+        "--only method=dens,kv=f16: matches no cell of the suite; did you mean "
+        "'method=dense'?\n");
     kva_suite_release(&s);
     kva_buf_release(&report);
 }
