@@ -149,7 +149,7 @@ out:
 
 /* The rest of a cell's identity that has no column: two cells that differ in it never
  * share a board. */
-static char *variant_of(struct kva_arena *a, const char *spec_json)
+static char *variant_of(struct kva_arena *a, const char *spec_json, bool sampling)
 {
     static const char *const keys[] = {"budget_ref",    "chat",      "date",
                                        "harmony_final", "literal",   "sampling",
@@ -161,7 +161,7 @@ static char *variant_of(struct kva_arena *a, const char *spec_json)
         json_t *v = json_object_get(spec, keys[k]);
         char *text;
 
-        if (!v || json_is_null(v))
+        if (!v || json_is_null(v) || (!sampling && strcmp(keys[k], "sampling") == 0))
             continue;
         text = json_dumps(v, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
         if (!text)
@@ -285,6 +285,7 @@ enum kva_status kva_cells_prepare(struct kva_report *r, const struct kva_data *d
     c->cluster = kva_calloc((size_t)d->n_samples + 1, sizeof *c->cluster);
     c->task_clustered = kva_calloc(nt, sizeof *c->task_clustered);
     c->variant = kva_calloc(nc, sizeof *c->variant);
+    c->rest = kva_calloc(nc, sizeof *c->rest);
     c->protocol = kva_calloc(nt, sizeof *c->protocol);
     c->label = kva_calloc(nt, sizeof *c->label);
     c->name = kva_calloc(nc, sizeof *c->name);
@@ -292,8 +293,8 @@ enum kva_status kva_cells_prepare(struct kva_report *r, const struct kva_data *d
     c->dense = kva_calloc(nc, sizeof *c->dense);
     c->blind = kva_calloc(nc, sizeof *c->blind);
     if (!c->obs || !c->first || !c->first_outcome || !c->cluster || !c->task_clustered ||
-        !c->variant || !c->protocol || !c->label || !c->name || !c->left_out ||
-        !c->dense || !c->blind)
+        !c->variant || !c->rest || !c->protocol || !c->label || !c->name ||
+        !c->left_out || !c->dense || !c->blind)
         return KVA_FAIL(err, KVA_ENOMEM, "report: out of memory");
     KVA_GO(only_parse(r->opts.only, &only, err));
     KVA_GO(kva_protocols_read(r, d, c, err));
@@ -303,8 +304,9 @@ enum kva_status kva_cells_prepare(struct kva_report *r, const struct kva_data *d
     KVA_GO(references(d, c, err));
     observe(d, c);
     for (int i = 0; i < d->n_cells; i++) {
-        c->variant[i] = variant_of(&r->arena, d->cells[i].spec_json);
-        if (!c->variant[i]) {
+        c->variant[i] = variant_of(&r->arena, d->cells[i].spec_json, true);
+        c->rest[i] = variant_of(&r->arena, d->cells[i].spec_json, false);
+        if (!c->variant[i] || !c->rest[i]) {
             rc = KVA_FAIL(err, KVA_ENOMEM, "report: out of memory");
             goto out;
         }
@@ -324,6 +326,7 @@ void kva_cells_release(struct kva_cells *c)
     free(c->cluster);
     free(c->task_clustered);
     free(c->variant);
+    free(c->rest);
     free(c->protocol);
     free(c->label);
     free(c->name);

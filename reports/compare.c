@@ -32,11 +32,17 @@ static enum kva_status defaults(struct kva_compare_opts *o, struct kva_error *er
 static enum kva_status none_meets(const struct kva_sides *j, const struct kva_cells *c,
                                   unsigned free_keys, struct kva_error *err)
 {
-    static const char *const name[] = {"model",      "method",
-                                       "task",       "budget",
-                                       "enforce",    "schedule",
-                                       "visibility", "numerics",
-                                       "kv",         "sampling, seed or another setting"};
+    static const char *const name[] = {"model",
+                                       "method",
+                                       "task",
+                                       "budget",
+                                       "enforce",
+                                       "schedule",
+                                       "visibility",
+                                       "numerics",
+                                       "kv",
+                                       "sampling",
+                                       "the rest of the suite's settings"};
     char list[200] = "";
     unsigned best = ~0u;
     bool same = j->n[0] == j->n[1];
@@ -61,15 +67,15 @@ static enum kva_status none_meets(const struct kva_sides *j, const struct kva_ce
                 (strcmp(x->visibility, y->visibility) != 0 ? 64u : 0) |
                 (strcmp(x->numerics, y->numerics) != 0 ? 128u : 0) |
                 (strcmp(x->kv, y->kv) != 0 ? 256u : 0) |
-                (strcmp(c->variant[j->cell[0][i]], c->variant[j->cell[1][k]]) != 0 ? 512u
-                                                                                   : 0);
+                (strcmp(kva_data_sampling(x), kva_data_sampling(y)) != 0 ? 512u : 0) |
+                (strcmp(c->rest[j->cell[0][i]], c->rest[j->cell[1][k]]) != 0 ? 1024u : 0);
 
             differs &= ~free_keys;
             if (x != y && differs &&
                 __builtin_popcount(differs) < __builtin_popcount(best))
                 best = differs;
         }
-    for (int k = 0; k < 10; k++)
+    for (int k = 0; k < 11; k++)
         if (best != ~0u && best & 1u << k) {
             (void)strncat(list, list[0] ? ", " : "; the nearest differ in ", 26);
             (void)strncat(list, name[k], 40);

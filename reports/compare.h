@@ -22,7 +22,8 @@ enum kva_compare_key {
     KVA_COMPARE_SCHEDULE = 32,
     KVA_COMPARE_VISIBILITY = 64,
     KVA_COMPARE_NUMERICS = 128,
-    KVA_COMPARE_KV = 256
+    KVA_COMPARE_KV = 256,
+    KVA_COMPARE_SAMPLING = 512
 };
 
 /* One side. Both may share `data`. */

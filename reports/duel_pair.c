@@ -49,10 +49,11 @@ double kva_cell_cost(const struct kva_data *d, const struct kva_cells *c, int ce
 
 /* ---- identities ---- */
 
-static const unsigned KEYS[] = {
-    KVA_COMPARE_MODEL,      KVA_COMPARE_METHOD,   KVA_COMPARE_TASK,
-    KVA_COMPARE_BUDGET,     KVA_COMPARE_ENFORCE,  KVA_COMPARE_SCHEDULE,
-    KVA_COMPARE_VISIBILITY, KVA_COMPARE_NUMERICS, KVA_COMPARE_KV};
+static const unsigned KEYS[] = {KVA_COMPARE_MODEL,      KVA_COMPARE_METHOD,
+                                KVA_COMPARE_TASK,       KVA_COMPARE_BUDGET,
+                                KVA_COMPARE_ENFORCE,    KVA_COMPARE_SCHEDULE,
+                                KVA_COMPARE_VISIBILITY, KVA_COMPARE_NUMERICS,
+                                KVA_COMPARE_KV,         KVA_COMPARE_SAMPLING};
 enum { N_KEYS = sizeof KEYS / sizeof KEYS[0] };
 
 static void put_key(const struct kva_data *d, int cell, unsigned key, struct kva_buf *out)
@@ -84,8 +85,11 @@ static void put_key(const struct kva_data *d, int cell, unsigned key, struct kva
     case KVA_COMPARE_NUMERICS:
         kva_buf_puts(out, x->numerics);
         break;
-    default:
+    case KVA_COMPARE_KV:
         kva_buf_puts(out, x->kv);
+        break;
+    default:
+        kva_buf_puts(out, kva_data_sampling(x));
     }
     kva_buf_putc(out, '\x1f');
 }
@@ -119,7 +123,7 @@ static enum kva_status identity(struct names *t, const struct kva_data *d,
     for (int k = 0; k < N_KEYS; k++)
         if (!(skip & KEYS[k]))
             put_key(d, cell, KEYS[k], &t->buf);
-    kva_buf_puts(&t->buf, c->variant[cell]);
+    kva_buf_puts(&t->buf, c->rest[cell]);
     return number(t, out, err);
 }
 
@@ -213,9 +217,9 @@ static void row_of(const struct side *x, int i, const struct side *y, unsigned f
 static enum kva_status several(const struct kva_data *d, const struct kva_cells *c,
                                int cell, int one, int other, struct kva_error *err)
 {
-    static const char *const name[] = {"model",      "method",   "task",
-                                       "budget",     "enforce",  "schedule",
-                                       "visibility", "numerics", "kv"};
+    static const char *const name[] = {"model",   "method",   "task",       "budget",
+                                       "enforce", "schedule", "visibility", "numerics",
+                                       "kv",      "sampling"};
     const struct kva_data_cell *x = &d->cells[one], *y = &d->cells[other];
     bool differs[N_KEYS] = {x->model != y->model,
                             strcmp(x->method, y->method) != 0,
@@ -226,7 +230,8 @@ static enum kva_status several(const struct kva_data *d, const struct kva_cells 
                             strcmp(x->schedule, y->schedule) != 0,
                             strcmp(x->visibility, y->visibility) != 0,
                             strcmp(x->numerics, y->numerics) != 0,
-                            strcmp(x->kv, y->kv) != 0};
+                            strcmp(x->kv, y->kv) != 0,
+                            strcmp(kva_data_sampling(x), kva_data_sampling(y)) != 0};
     int k = 0;
 
     while (k < N_KEYS && !differs[k])

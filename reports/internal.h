@@ -187,6 +187,7 @@ struct kva_cells {                 /* per-cell observations, while building */
     int *cluster;                  /* per sample: number of its source context */
     bool *task_clustered;          /* some context has several samples */
     const char **variant;          /* per cell: what else is in its identity */
+    const char **rest;             /* the same but for its sampling */
     const char **label;            /* per task */
     struct kva_protocol *protocol; /* per task */
     const char **name;             /* per cell: short method name */

@@ -99,7 +99,8 @@ static unsigned free_keys(const struct kva_select *a, const struct kva_select *b
                 {KVA_SELECT_SCHEDULE, KVA_COMPARE_SCHEDULE},
                 {KVA_SELECT_VISIBILITY, KVA_COMPARE_VISIBILITY},
                 {KVA_SELECT_NUMERICS, KVA_COMPARE_NUMERICS},
-                {KVA_SELECT_KV, KVA_COMPARE_KV}};
+                {KVA_SELECT_KV, KVA_COMPARE_KV},
+                {KVA_SELECT_SAMPLING, KVA_COMPARE_SAMPLING}};
     unsigned out = 0;
 
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)

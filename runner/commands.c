@@ -59,7 +59,8 @@ static const struct kva_command COMMANDS[] = {
      kva_cmd_fetch_options, kva_cmd_fetch},
     {"compare", "A B", "paired win, tie and loss with intervals",
      "A and B select cells: KEY=VALUE[,KEY=VALUE], keys model, method, task, budget, "
-     "enforce, schedule, visibility, numerics, kv, suite, run and db; values may be "
+     "enforce, schedule, visibility, numerics, kv, sampling, suite, run and db; values "
+     "may be "
      "globs. "
      "A key given twice names alternatives. A word without = is a database.\n\n"
      "A pair agrees in every key that neither names, and is compared on the samples that "

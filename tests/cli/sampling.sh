@@ -78,6 +78,8 @@ check compare 0 "$KVAUDIT" compare method=keydiff method=random --db "$T/one.db"
 pairs=$(jq '[.. | objects | .n? // empty | numbers] | max' "$T/out")
 check compare_sampled 0 "$KVAUDIT" compare method=keydiff,sampling=t20* method=random,sampling=t20* --db "$T/one.db" --json
 is compare_selects_sampling "$(jq .a.cells "$T/out")" 4
+check compare_with_greedy 0 "$KVAUDIT" compare method=keydiff,sampling=t20* method=keydiff,sampling=greedy --db "$T/one.db"
+has pairs_of_both "$T/out" "0 of 4 pairs"
 check compare_both 0 "$KVAUDIT" compare method=keydiff method=random --db "$T/one.db"
 has compare_tells_them_apart "$T/out" "oneshot, t20-p0.9"
 "$KVAUDIT" report pairs --db "$T/one.db" >"$T/pairs.txt"
