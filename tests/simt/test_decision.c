@@ -9,9 +9,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "methods/method.h"
+#include "models/calibrate.h"
 #include "models/model_impl.h"
 #include "tests/simt/control.h"
 #include "tests/simt/rt_host.h"
@@ -148,6 +151,102 @@ static void who_sums_over_a_prompt_reads_what_it_needs(void **state)
     kva_model_close(m);
 }
 
+/* All queries of all layers of a session, on the host; *n: of one layer. */
+static float *window(struct kva_model *m, struct kva_session *s, int *n)
+{
+    const size_t width = (size_t)(m->arch.heads * m->arch.head_dim);
+    struct kva_decide_in in = {0};
+    float *all = NULL;
+
+    kva_session_decide_in(s, &in);
+    for (int l = 0; l < m->arch.layers; l++) {
+        const float *q;
+        const int32_t *pos;
+        size_t held = (size_t)(*n = in.queries(in.queries_ctx, l, &q, &pos)) * width;
+
+        for (int i = 1; i < *n; i++)
+            assert_int_equal(pos[i], pos[0] + i);
+        if (all == NULL)
+            all = calloc((size_t)m->arch.layers * held, sizeof *all);
+        m->ops->copy(m->ops, all + (size_t)l * held, q, held * sizeof *q);
+    }
+    return all;
+}
+
+static void feed(struct kva_model *m, struct kva_session *s, int from, int n, int chunk)
+{
+    int32_t ids[TOKENS];
+
+    for (int i = 0; i < n; i++)
+        ids[i] = (37 * (from + i) + 11) % 251;
+    OK(kva_prefill(m, s, ids, n, chunk, NULL, err));
+}
+
+/* However it was fed, and whether a copy, a fork or a rewound session: the same window.
+ */
+static void windows_of_a_device_survive_copies_and_cuts(void **state)
+{
+    struct kva_session_opts o = {.kv = KVA_F16, .page_cap = 4096, .q_window = 20};
+    struct kva_model *m = NULL;
+    struct kva_session *s[4];
+    float *q[4];
+    size_t bytes;
+    int n;
+
+    (void)state;
+    OK(kva_model_open("builtin:tiny-llama",
+                      &(struct kva_model_opts){.numerics = "f32", .backend = "cuda"}, &m,
+                      err));
+    for (int i = 0; i < 2; i++)
+        OK(kva_session_new(m, &o, &s[i], err));
+    feed(m, s[0], 0, TOKENS, TOKENS);
+    feed(m, s[1], 0, TOKENS - 9, 7); /* the ring has gone round, not looked at */
+    OK(kva_session_copy(s[1], &s[2], err));
+    OK(kva_session_fork(s[1], NULL, &o, &s[3], err));
+    feed(m, s[1], TOKENS - 9, 9, 4);
+    feed(m, s[2], TOKENS - 9, 9, 9);
+    free(window(m, s[3], &n));
+    feed(m, s[3], TOKENS - 9, 5, 1);
+    OK(kva_session_rewind(s[3], TOKENS - 7, err));
+    feed(m, s[3], TOKENS - 7, 7, 3);
+    bytes = (size_t)(m->arch.layers * m->arch.heads * m->arch.head_dim) * sizeof(float);
+    for (int i = 0; i < 4; i++) {
+        q[i] = window(m, s[i], &n);
+        assert_int_equal(n, 20);
+        assert_memory_equal(q[0], q[i], bytes * 20);
+    }
+    for (int i = 0; i < 4; i++) {
+        free(q[i]);
+        kva_session_free(s[i]);
+    }
+    kva_model_close(m);
+}
+
+static void filters_calibrated_on_a_device_are_the_cpu_s(void **state)
+{
+    static const char *const backend[] = {"cpu", "cuda"};
+    const struct kva_qfilter_opts opts = {.sequences = 2, .tokens = 40, .rows = 30};
+    struct kva_table t[2];
+    char text[400];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (char)('a' + (i * i + i / 3) % 26);
+    for (int i = 0; i < 2; i++) {
+        struct kva_model *m = NULL;
+
+        OK(kva_model_open(
+            "builtin:tiny-llama",
+            &(struct kva_model_opts){.numerics = "f32", .backend = backend[i]}, &m, err));
+        OK(kva_qfilter_calibrate(m, text, sizeof text, &opts, &t[i], err));
+        kva_model_close(m);
+    }
+    for (int j = 0; j < t[0].layers * t[0].kv_heads * t[0].columns; j++)
+        assert_true(fabs(t[0].data[j] - t[1].data[j]) < 1e-4);
+    kva_table_release(&t[0]);
+    kva_table_release(&t[1]);
+}
+
 static void a_decision_waits_for_numbers_alone(void **state)
 {
     struct kva_session_opts o = {.kv = KVA_F16, .page_cap = 4096, .q_window = 64};
@@ -186,6 +285,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_decision_waits_for_numbers_alone),
         cmocka_unit_test(who_reads_a_prompt_waits_at_the_end_of_a_chunk),
+        cmocka_unit_test(windows_of_a_device_survive_copies_and_cuts),
+        cmocka_unit_test(filters_calibrated_on_a_device_are_the_cpu_s),
         cmocka_unit_test(who_sums_over_a_prompt_reads_what_it_needs),
     };
 
