@@ -119,6 +119,38 @@ static void who_reads_a_prompt_waits_at_the_end_of_a_chunk(void **state)
     kva_model_close(m);
 }
 
+/* An answer's step goes out as a whole, whether or not its queries are kept. */
+static void a_window_adds_no_wait_to_a_step(void **state)
+{
+    struct kva_model *m = NULL;
+    size_t waits[2];
+
+    (void)state;
+    OK(kva_model_open("builtin:tiny-llama",
+                      &(struct kva_model_opts){.numerics = "f32", .backend = "cuda"}, &m,
+                      err));
+    for (int kept = 0; kept < 2; kept++) {
+        struct kva_session_opts o = {
+            .kv = KVA_F16, .page_cap = 4096, .q_window = 8 * kept};
+        struct kva_session *s;
+        size_t before = 0;
+
+        OK(kva_session_new(m, &o, &s, err));
+        for (int i = 0; i < 20; i++) {
+            struct kva_row row = {
+                .session = s, .token = 7 + i, .logits = true, .target = -1};
+
+            before = i == 4 ? kva_rt_host_waits() : before;
+            OK(kva_step(m, &row, 1, NULL, err));
+        }
+        waits[kept] = kva_rt_host_waits() - before;
+        kva_session_free(s);
+    }
+    print_message("%zu waits in 16 steps\n", waits[0]);
+    assert_int_equal(waits[0], waits[1]);
+    kva_model_close(m);
+}
+
 /* What sums over the prompt bring to the host, by what they read. */
 static void who_sums_over_a_prompt_reads_what_it_needs(void **state)
 {
@@ -285,6 +317,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_decision_waits_for_numbers_alone),
         cmocka_unit_test(who_reads_a_prompt_waits_at_the_end_of_a_chunk),
+        cmocka_unit_test(a_window_adds_no_wait_to_a_step),
         cmocka_unit_test(windows_of_a_device_survive_copies_and_cuts),
         cmocka_unit_test(filters_calibrated_on_a_device_are_the_cpu_s),
         cmocka_unit_test(who_sums_over_a_prompt_reads_what_it_needs),
