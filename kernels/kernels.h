@@ -128,9 +128,9 @@ struct kva_page_ops; /* pages.h: the memory behind a store */
 /* Attention of query heads made scores of KV heads, as window methods do it: of the first
  * n[h] entries of KV head h
  *   x_a[j] = m[a_off[a] + j],  s[off[h] + j] = mean over the group's a of pool(x_a)[j]
- * or, with `before`, the pool of that mean. pool: over `kernel` neighbours (odd; 1:
- * none), their sum / kernel with zeros beyond the ends, or `max`, the largest there is.
- * Sums in double, ascending. Entries from n[h] on get 0. */
+ * or, with `before`, the pool of that mean. pool: over `kernel` neighbours (odd, at most
+ * 255; 1: none), their sum / kernel with zeros beyond the ends, or `max`, the largest
+ * there is. Sums in double, ascending. Entries from n[h] on get 0. */
 struct kva_pool_heads {
     const float *m; /* of a window: query head a has n_h numbers from a_off[a] on */
     const size_t *a_off;
@@ -263,7 +263,8 @@ struct kva_ops {
      * top_p of their mass exp((l - max) / temperature), at least one; drawn is the id at
      * which the mass of what stays, summed over ascending ids, passes u[r] * total, u in
      * [0, 1). Masses are multiples of 2^-32, so that every backend draws the same from
-     * the same logits. temperature > 0; u and id are host memory, complete on return. */
+     * the same logits. temperature > 0, top_p > 0 (1 and more: all); u and id are host
+     * memory, complete on return. */
     void (*draw)(struct kva_ops *, const float *logits, int n, int rows,
                  float temperature, int top_k, float top_p, const double *u, int32_t *id);
 
@@ -302,7 +303,7 @@ struct kva_ops {
     void (*project_norm)(struct kva_ops *, const struct kva_weight *o, int heads,
                          const struct kva_rows *v, int norm, const size_t *a_off,
                          float *s);
-
+    /* see struct kva_pool_heads */
     void (*pool_heads)(struct kva_ops *, const struct kva_pool_heads *, float *s);
 
     /* ---- selection. NULL: the caller's own (methods/rank.c), which gives the same. */
@@ -331,6 +332,10 @@ struct kva_ops {
 enum kva_status kva_ops_open(const char *backend, const char *numerics, int threads,
                              struct kva_ops **ops, struct kva_error *err);
 void kva_ops_close(struct kva_ops *ops);
+/* For who found no memory (rc KVA_ENOMEM, *err so far): a backend that has failed gives
+ * none either, and then that failure is the reason. Other codes stay. Waits. */
+enum kva_status kva_ops_reason(struct kva_ops *ops, enum kva_status rc,
+                               struct kva_error *err);
 /* Which instruction sets this machine has, best first, NULL-terminated. */
 const char *const *kva_cpu_isas(void);
 

@@ -266,7 +266,9 @@ static enum kva_status score_layer(const struct kva_method *m,
                             sc->s + sc->off[layer * sc->kv_heads], err);
 }
 
-static void count_nonfinite(struct kva_scores *sc)
+/* A backend that has failed leaves any numbers: then that is the error. */
+static enum kva_status count_nonfinite(struct kva_ops *ops, struct kva_scores *sc,
+                                       struct kva_error *err)
 {
     size_t n = sc->off[sc->layers * sc->kv_heads];
 
@@ -276,6 +278,7 @@ static void count_nonfinite(struct kva_scores *sc)
             sc->nonfinite++;
         }
     }
+    return sc->nonfinite > 0 ? ops->sync(ops, err) : KVA_OK;
 }
 
 enum kva_status kva_method_score(const struct kva_method *m,
@@ -296,14 +299,14 @@ enum kva_status kva_method_score(const struct kva_method *m,
         scratch_reset(&scratch);
         KVA_GO(score_layer(m, in, l, &scratch, out, err));
     }
-    count_nonfinite(out);
+    KVA_GO(count_nonfinite(in->ops, out, err));
     if (scratch_bytes != NULL)
         *scratch_bytes += scratch_peak(&scratch);
 out:
     scratch_release(&scratch);
     if (rc != KVA_OK)
         kva_scores_release(out);
-    return rc;
+    return kva_ops_reason(in->ops, rc, err);
 }
 
 enum kva_status kva_method_wrap(const struct kva_method *m,
@@ -345,7 +348,7 @@ enum kva_status kva_method_wrap(const struct kva_method *m,
                           out->aux != NULL ? out->aux + at * (size_t)out->wide : NULL,
                           err));
     }
-    count_nonfinite(out);
+    KVA_GO(count_nonfinite(in->ops, out, err));
     if (scratch_bytes != NULL)
         *scratch_bytes +=
             scratch_peak(&scratch) + n * (size_t)out->wide * sizeof *out->aux;
@@ -353,7 +356,7 @@ out:
     scratch_release(&scratch);
     if (rc != KVA_OK)
         kva_scores_release(out);
-    return rc;
+    return kva_ops_reason(in->ops, rc, err);
 }
 
 enum kva_status kva_method_observe(const struct kva_method *m,
@@ -384,7 +387,7 @@ enum kva_status kva_method_observe(const struct kva_method *m,
     }
 out:
     scratch_release(&scratch);
-    return rc;
+    return kva_ops_reason(in->ops, rc, err);
 }
 
 /* ---- selection ---- */

@@ -117,8 +117,11 @@ static enum kva_status reserve(struct kva_step_state *st, int n, int n_logits,
         if (!slab || !books) {
             ops->release(ops, slab, KVA_MEM_DEVICE);
             free(books);
-            return KVA_FAIL(err, KVA_ENOMEM,
-                            "out of memory for the activations of %d rows", n);
+            return kva_ops_reason(ops,
+                                  KVA_FAIL(err, KVA_ENOMEM,
+                                           "out of memory for the activations of %d rows",
+                                           n),
+                                  err);
         }
         kva_step_release(st);
         st->slab = slab;

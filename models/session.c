@@ -76,9 +76,11 @@ static enum kva_status new_session(struct kva_model *m,
     return KVA_OK;
 nomem:
     kva_session_free(s);
-    return KVA_FAIL(err, KVA_ENOMEM,
-                    "out of memory for a session with %d queries a layer",
-                    opts->q_window);
+    return kva_ops_reason(m->ops,
+                          KVA_FAIL(err, KVA_ENOMEM,
+                                   "out of memory for a session with %d queries a layer",
+                                   opts->q_window),
+                          err);
 }
 
 enum kva_status kva_session_new(struct kva_model *m, const struct kva_session_opts *opts,
@@ -390,7 +392,8 @@ enum kva_status kva_session_rerotate(struct kva_session *s, struct kva_error *er
     bytes = (size_t)longest * (size_t)shape->dim_k * sizeof *keys;
     keys = ops->alloc(ops, bytes > 0 ? bytes : 1, KVA_MEM_DEVICE);
     if (keys == NULL) {
-        rc = KVA_FAIL(err, KVA_ENOMEM, "rotation of %d keys", longest);
+        rc = kva_ops_reason(
+            ops, KVA_FAIL(err, KVA_ENOMEM, "rotation of %d keys", longest), err);
         goto out;
     }
     for (int l = 0; l < shape->layers; l++)

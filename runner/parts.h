@@ -10,8 +10,10 @@
  * Every moment from begin to end belongs to one part. One of these at a time on a table:
  *
  *     kva_parts_begin(&p, ops, KVA_PART_PREFILL);
- *     ... kva_parts_enter(&p, KVA_PART_SCORE); ... kva_parts_enter(&p, KVA_PART_NONE);
- * ... kva_parts_end(&p); p.ns[KVA_PART_SCORE] */
+ *     ... kva_parts_enter(&p, KVA_PART_SCORE);
+ *     ... kva_parts_enter(&p, KVA_PART_NONE);
+ *     ... kva_parts_end(&p);
+ *     p.ns[KVA_PART_SCORE] */
 #ifndef KVA_PARTS_H
 #define KVA_PARTS_H
 

@@ -215,3 +215,15 @@ void kva_ops_close(struct kva_ops *ops)
     if (ops)
         ops->close(ops);
 }
+
+enum kva_status kva_ops_reason(struct kva_ops *ops, enum kva_status rc,
+                               struct kva_error *err)
+{
+    struct kva_error why = {0};
+
+    if (rc != KVA_ENOMEM || ops->sync(ops, &why) == KVA_OK)
+        return rc;
+    if (err != NULL)
+        *err = why;
+    return why.code;
+}

@@ -301,7 +301,7 @@ static enum kva_status create(struct kva_ops *ops, const struct kva_kvshape *sha
 out:
     kva_context(err, "KV store");
     destroy(s ? &s->p : NULL);
-    return rc;
+    return kva_ops_reason(ops, rc, err);
 }
 
 /* Bytes of positions that `bytes` of rows need. */

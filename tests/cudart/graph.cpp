@@ -123,13 +123,6 @@ cudaError_t fill_node(const struct cudaMemsetParams *p, node *n)
     return cudaSuccess;
 }
 
-#define CALL(takes_memory)                                                               \
-    do {                                                                                 \
-        cudaError_t e_ = entered(__func__, takes_memory);                                \
-        if (e_ != cudaSuccess)                                                           \
-            return e_;                                                                   \
-    } while (0)
-
 /* Node i of the instance becomes `now`, if an update may do that. */
 cudaError_t update(const char *call, cudaGraphExec_t exec_, cudaGraphNode_t node_,
                    cudaError_t made, node now)

@@ -21,6 +21,12 @@ void run_kernel(const held_kernel &k);
 /* Keeps the error for cudaGetLastError. */
 cudaError_t said(cudaError_t rc);
 cudaError_t entered(const char *call, bool takes_memory = false);
+#define CALL(takes_memory)                                                               \
+    do {                                                                                 \
+        cudaError_t e_ = entered(__func__, takes_memory);                                \
+        if (e_ != cudaSuccess)                                                           \
+            return e_;                                                                   \
+    } while (0)
 dev::stream *stream_of(const char *call, cudaStream_t s);
 bool copy_allowed(const void *to, const void *from, size_t bytes,
                   enum cudaMemcpyKind kind);

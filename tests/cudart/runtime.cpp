@@ -51,12 +51,6 @@ cudaError_t entered(const char *call, bool takes_memory)
             return e_;                                                                   \
         }                                                                                \
     } while (0)
-#define CALL(takes_memory)                                                               \
-    do {                                                                                 \
-        cudaError_t e_ = entered(__func__, takes_memory);                                \
-        if (e_ != cudaSuccess)                                                           \
-            return e_;                                                                   \
-    } while (0)
 
 dev::stream *stream_of(const char *call, cudaStream_t s)
 {

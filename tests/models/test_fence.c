@@ -473,6 +473,69 @@ static void a_backend_without_memory_is_an_error(void **state)
     }
 }
 
+static enum kva_status lost(struct kva_ops *o, struct kva_error *err)
+{
+    (void)o;
+    return KVA_FAIL(err, KVA_EIO, "the device is lost");
+}
+
+static void leave_nan(struct kva_ops *o, const struct kva_rows *x, float *s)
+{
+    (void)o;
+    for (size_t i = 0; i < x->off[x->heads]; i++)
+        s[i] = NAN;
+}
+
+/* Neither short of memory nor a method with odd scores. */
+static void a_backend_that_failed_is_the_error_itself(void **state)
+{
+    const struct kva_schedule oneshot = {0};
+    struct kva_decide_in in = {.seed = 42, .block_len = TOKENS};
+    struct kva_method m;
+    struct kva_session *s, *other = NULL;
+    void (*row_norm)(struct kva_ops *, const struct kva_rows *, float *) = ops->row_norm;
+    enum kva_status (*sync)(struct kva_ops *, struct kva_error *) = ops->sync;
+
+    (void)state;
+    OK(kva_method_parse("knorm", &oneshot, &m, err));
+    s = read_prompt(&m);
+    kva_session_decide_in(s, &in);
+    fence_watch();
+    ops->host = false;
+    for (int works = 0; works < 2; works++) {
+        struct kva_scores scores = {0};
+        struct kva_error err = {0};
+
+        ops->sync = works ? sync : lost;
+        fence.fail_at = 1;
+        assert_int_equal(kva_method_score(&m, &in, &scores, NULL, &err),
+                         works ? KVA_ENOMEM : KVA_EIO);
+        assert_true(works || strstr(err.text, "the device is lost") != NULL);
+        fence.fail_at = 0;
+        ops->row_norm = leave_nan;
+        assert_int_equal(kva_method_score(&m, &in, &scores, NULL, &err),
+                         works ? KVA_OK : KVA_EIO);
+        assert_true(!works || scores.nonfinite > 0);
+        ops->row_norm = row_norm;
+        kva_scores_release(&scores);
+    }
+    ops->sync = lost;
+    fence.fail_at = 1;
+    assert_int_equal(kva_session_rerotate(s, &(struct kva_error){0}), KVA_EIO);
+    fence.fail_at = 1;
+    assert_int_equal(kva_session_new(model,
+                                     &(struct kva_session_opts){
+                                         .page_cap = 64, .kv = KVA_F16, .q_window = 8},
+                                     &other, &(struct kva_error){0}),
+                     KVA_EIO);
+    assert_null(other);
+    fence.fail_at = 0;
+    ops->sync = sync;
+    ops->host = true;
+    assert_int_equal(fence.touched, 0);
+    kva_session_free(s);
+}
+
 static void keys_are_turned_behind_the_fence(void **state)
 {
     struct kva_method m;
@@ -653,6 +716,7 @@ int main(void)
         cmocka_unit_test(a_window_behind_the_fence_goes_round),
         cmocka_unit_test(a_window_without_memory_is_an_error),
         cmocka_unit_test(a_backend_without_memory_is_an_error),
+        cmocka_unit_test(a_backend_that_failed_is_the_error_itself),
         cmocka_unit_test(keys_are_turned_behind_the_fence),
         cmocka_unit_test(a_table_that_chooses_and_shares_is_asked),
         cmocka_unit_test(a_range_asks_for_its_own_layers),

@@ -498,7 +498,10 @@ void kva_simt_arguments(const char *name, const void *args, size_t bytes)
         uintptr_t p;
 
         memcpy(&p, (const uint8_t *)args + at, sizeof p);
-        if ((p & 0xfefe) == 0) /* two flags, and old bytes in the padding behind them */
+        int32_t number = (int32_t)(uint32_t)p;
+
+        /* two flags or a number, and old bytes in the padding behind them */
+        if ((p & 0xfefe) == 0 || (number > -(1 << 20) && number < 1 << 20))
             continue;
         if ((p >= stack.low && p < stack.high) || (p >= low && p < high))
             mistake(name, 0, "an argument points to %s",
