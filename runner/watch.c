@@ -433,16 +433,18 @@ static enum kva_status tell_task(const struct kva_plan *plan, const struct answe
 
     for (int i = 0; i < plan->n_cells; i++) {
         const struct kva_cell *c = &plan->cells[i];
+        size_t asked = 0; /* samples, whatever their repetitions and draws */
 
         for (size_t k = 0; c->task == task && k < of[i].n; k++) {
+            asked += k == 0 || of[i].v[k].a.idx != of[i].v[k - 1].a.idx;
             if (is_base(c))
                 KVA_GO(push(c->method.blind ? &blind : &dense, of[i].v[k].score,
                             t->context[of[i].v[k].a.idx], err));
-            samples +=
-                c->method.dense && (k == 0 || of[i].v[k].a.idx != of[i].v[k - 1].a.idx);
             all += !c->method.blind;
             by_length += !c->method.blind && of[i].v[k].by_length;
         }
+        if (c->method.dense && asked > samples)
+            samples = asked;
     }
     g = (struct kva_gate_task){.dense = dense.v,
                                .blind = blind.v,

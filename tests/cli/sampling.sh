@@ -70,6 +70,10 @@ same shards "$T/all.txt" "$T/one.txt"
 check audit 0 "$KVAUDIT" audit "$T/s.json" --only method=keydiff,schedule=oneshot --limit 2 --db "$T/audit.db"
 has audit_judges "$T/out" "K3"
 
+# 24 draws of 6 samples are 6 samples
+run_suite s floor 0 --jobs 2 --only sampling=t20*,schedule=oneshot
+has watch_counts_samples "$T/floor.err" "with the full cache (6 samples)"
+
 # a sample's score is the mean of its draws, in boards and in pairs
 "$KVAUDIT" report answers --json --db "$T/one.db" >"$T/r.json"
 tables='[.tables[] | select(.id | endswith("-draws"))]'

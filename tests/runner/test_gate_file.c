@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* test_gate_file.c - gate files: what is read, every error with its place, pinning. */
 #include "runner/gate_file.h"
+#include "runner/nightly.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -37,6 +38,37 @@ static void refused(const char *text, const char *why)
         print_error("wanted '%s' in: %s\n", why, said);
     assert_non_null(strstr(said, why));
     kva_gate_file_release(&g);
+}
+
+/* An older program, which a bisection may run, does not know the key `sampling`. */
+static void a_cell_is_selected_by_its_sampling_where_it_has_one(void **state)
+{
+    struct kva_data_model model = {.name = (char[]){"toy"}};
+    struct kva_data_task task = {
+        .suite = (char[]){"ruler"}, .name = (char[]){"vt"}, .ctx = 512};
+    struct kva_data_cell cell = {.method = (char[]){"snapkv:kernel=5,window=8+uniform"},
+                                 .budget_kind = (char[]){"keep"},
+                                 .budget = 0.25,
+                                 .enforce = (char[]){"physical"},
+                                 .visibility = (char[]){"agnostic"},
+                                 .schedule = (char[]){"oneshot"}};
+    struct kva_data d = {.models = &model, .tasks = &task, .cells = &cell};
+    static const char plain[] =
+        "model=*toy*,method=snapkv:kernel=5?window=8+uniform,task=ruler/vt*,ctx=512,"
+        "budget=keep=0.25,enforce=physical,visibility=agnostic,schedule=oneshot";
+    char drawn[] = "t0.6";
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct kva_buf out;
+
+        kva_buf_init(&out, 0);
+        cell.sampling = i ? drawn : NULL;
+        kva_night_only(&d, 0, &out);
+        assert_memory_equal(out.data, plain, strlen(plain));
+        assert_string_equal(out.data + strlen(plain), i ? ",sampling=t0.6" : "");
+        kva_buf_release(&out);
+    }
 }
 
 static void a_whole_file_is_read(void **state)
@@ -222,6 +254,7 @@ static void the_files_in_configs_are_valid(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cell_is_selected_by_its_sampling_where_it_has_one),
         cmocka_unit_test(a_whole_file_is_read),
         cmocka_unit_test(every_error_has_line_column_and_pointer),
         cmocka_unit_test(days_are_counted_with_leap_years),
