@@ -72,15 +72,18 @@ static bool has_view(const struct kva_report *r, int view)
     return rows_of(r, view) > 0;
 }
 
-/* What the page opens with: leaderboards, or published numbers. */
+/* What the page opens with: leaderboards, published numbers, or a device. */
 static int first_view(const struct kva_report *r)
 {
-    return r->view == KVA_VIEW_PAPER ? KVA_VIEW_PAPER : KVA_VIEW_LEADERBOARD;
+    return r->view == KVA_VIEW_PAPER || r->view == KVA_VIEW_DEVICE ? r->view
+                                                                   : KVA_VIEW_LEADERBOARD;
 }
 
 static const char *first_heading(const struct kva_report *r)
 {
-    return r->view == KVA_VIEW_PAPER ? "Published numbers" : "Leaderboard";
+    return r->view == KVA_VIEW_PAPER    ? "Published numbers"
+           : r->view == KVA_VIEW_DEVICE ? "On a device"
+                                        : "Leaderboard";
 }
 
 static void page_header(const struct kva_report *r, struct kva_buf *out)
@@ -128,12 +131,16 @@ static void page_header(const struct kva_report *r, struct kva_buf *out)
         kva_buf_puts(out, "<li><a href=\"#survival\">Survival</a></li>");
     if (has_view(r, KVA_VIEW_ANSWERS))
         kva_buf_puts(out, "<li><a href=\"#answers\">Answers</a></li>");
-    kva_buf_puts(out, "<li><a href=\"#memory\">Memory</a></li>");
+    if (has_view(r, KVA_VIEW_MEMORY))
+        kva_buf_puts(out, "<li><a href=\"#memory\">Memory</a></li>");
     if (has_view(r, KVA_VIEW_TIMING))
         kva_buf_puts(out, "<li><a href=\"#timing\">Timing</a></li>");
-    kva_buf_puts(out, "<li><a href=\"#coverage-all\">Coverage</a></li>"
-                      "<li><a href=\"#reading\">How to read</a></li>"
-                      "<li><a href=\"#runs-all\">Methods and runs</a></li></ul></nav>\n");
+    if (has_view(r, KVA_VIEW_COVERAGE))
+        kva_buf_puts(out, "<li><a href=\"#coverage-all\">Coverage</a></li>");
+    kva_buf_puts(out, "<li><a href=\"#reading\">How to read</a></li>");
+    if (has_view(r, KVA_VIEW_ABOUT))
+        kva_buf_puts(out, "<li><a href=\"#runs-all\">Methods and runs</a></li>");
+    kva_buf_puts(out, "</ul></nav>\n");
 }
 
 static void summary(const struct kva_report *r, struct kva_buf *out)
@@ -656,15 +663,9 @@ static void absent_figures(const struct kva_report *r, struct kva_buf *out)
     kva_buf_puts(out, "</ul></details>\n");
 }
 
-static void reading(const struct kva_report *r, struct kva_buf *out)
+static void column_help(const struct kva_tab *t, struct kva_buf *out)
 {
-    const struct kva_tab *t = NULL;
-
-    for (int i = 0; i < r->n_tab && !t; i++)
-        if (r->tab[i].view == first_view(r))
-            t = &r->tab[i];
-    kva_buf_puts(out, "<h2 id=\"reading\">How to read</h2>\n<dl>");
-    for (int c = 0; t && c < t->n_col; c++) {
+    for (int c = 0; c < t->n_col; c++) {
         if (!on_page(t, c) || !t->col[c].help[0])
             continue;
         kva_buf_puts(out, "<dt>");
@@ -673,13 +674,26 @@ static void reading(const struct kva_report *r, struct kva_buf *out)
         kva_report_escape(out, t->col[c].help);
         kva_buf_puts(out, "</dd>");
     }
-    kva_buf_puts(
-        out,
-        "<dt>\xe2\x96\xbc \xe2\x97\x8f \xe2\x96\xb2</dt><dd>significantly below dense, "
-        "not "
-        "distinguishable from it, significantly above it</dd>"
-        "<dt>dense, blind</dt><dd>the full cache, and the question without its context: "
-        "the two ends of the scale, never ranked</dd></dl>\n");
+}
+
+/* Tables of one view have the same columns, but those of a device. */
+static void reading(const struct kva_report *r, struct kva_buf *out)
+{
+    bool device = r->view == KVA_VIEW_DEVICE, any = false;
+
+    kva_buf_puts(out, "<h2 id=\"reading\">How to read</h2>\n<dl>");
+    for (int i = 0; i < r->n_tab && (device || !any); i++)
+        if (r->tab[i].view == first_view(r)) {
+            column_help(&r->tab[i], out);
+            any = true;
+        }
+    if (!device)
+        kva_buf_puts(
+            out, "<dt>\xe2\x96\xbc \xe2\x97\x8f \xe2\x96\xb2</dt><dd>significantly below "
+                 "dense, not distinguishable from it, significantly above it</dd>"
+                 "<dt>dense, blind</dt><dd>the full cache, and the question without its "
+                 "context: the two ends of the scale, never ranked</dd>");
+    kva_buf_puts(out, "</dl>\n");
 }
 
 enum kva_status kva_report_html(const struct kva_report *r, const char *figures_dir,

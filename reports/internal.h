@@ -55,7 +55,8 @@ enum {
     KVA_VIEW_AUDIT = 512,
     KVA_VIEW_PAIRS = 2048, /* method against method */
     KVA_VIEW_NOISE = 1024,
-    KVA_VIEW_PAPER = 4096, /* published beside measured, a report of its own */
+    KVA_VIEW_PAPER = 4096,   /* published beside measured, a report of its own */
+    KVA_VIEW_DEVICE = 16384, /* what a machine with a GPU measured, a report of its own */
     KVA_VIEW_RETENTION = 8192,
     KVA_VIEW_ABOUT = 32 /* methods and runs: under the leaderboard, in every page */
 };
@@ -362,8 +363,8 @@ enum kva_status kva_noise_of(const struct kva_data *d, const int *first_outcome,
 enum kva_status kva_noise_table(struct kva_report *r, const struct kva_data *d,
                                 const struct kva_cells *c, struct kva_error *err);
 
-/* A report of tables that have no boards behind them (published numbers). *out may be set
- * after a failure, too: free it. */
+/* A report of tables that have no boards behind them (published numbers, a device). *out
+ * may be set after a failure, too: free it. */
 enum kva_status kva_report_start(const struct kva_report_opts *opts, const char *title,
                                  struct kva_report **out, struct kva_error *err);
 

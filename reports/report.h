@@ -112,4 +112,18 @@ enum kva_status kva_paper_build(const struct kva_data *data,
 enum kva_status kva_paper_selftest(const struct kva_report_opts *opts, int *n_bad,
                                    struct kva_report **r, struct kva_error *err);
 
+/* ---- a machine with a GPU ---- */
+
+struct kva_device_result {
+    int n_met, n_missed, n_missing; /* targets of the first run on a device */
+};
+/* What tests/device/run.sh wrote ("kvaudit/device-1", n bytes of `name`): the targets,
+ * the card, the parts, times with their share of its ceilings, memory given back. json
+ * NULL: every figure is "not measured". KVA_EFORMAT with the place when the file is not
+ * as the script writes it. */
+enum kva_status kva_device_report(const char *json, size_t n, const char *name,
+                                  const struct kva_report_opts *opts,
+                                  struct kva_device_result *result, struct kva_report **r,
+                                  struct kva_error *err);
+
 #endif

@@ -41,7 +41,9 @@ const char *kva_view_name(int view)
     for (const struct kva_view *v = kva_views; v->name; v++)
         if (v->bit == view)
             return v->name;
-    return view == KVA_VIEW_PAPER ? "paper" : "about";
+    return view == KVA_VIEW_PAPER    ? "paper"
+           : view == KVA_VIEW_DEVICE ? "device"
+                                     : "about";
 }
 
 void kva_view_names(const char *name[KVA_MAX_VIEWS])

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 static struct {
-    const char *format, *dir, *only, *sample, *paper, *what, *reference, *by;
+    const char *format, *dir, *only, *sample, *paper, *what, *reference, *by, *device;
     int force, require_figures, strict, selftest;
 } opt;
 
@@ -48,8 +48,12 @@ const struct kva_opt *kva_cmd_report_options(void)
         {"paper", 0, KVA_OPT_WORD, &opt.paper, "[ID]",
          "a published table, what was measured, and the difference; without ID the list",
          0, 0},
+        {"device", 0, KVA_OPT_WORD, &opt.device, "[FILE]",
+         "what tests/device/run.sh measured (its device.json); without FILE what it "
+         "would",
+         0, 0},
         {"strict", 0, KVA_OPT_FLAG, &opt.strict, NULL,
-         "with --paper: exit 1 when a number is off or not measured", 0, 0},
+         "with --paper or --device: exit 1 when a number is off or not measured", 0, 0},
         {"selftest", 0, KVA_OPT_FLAG, &opt.selftest, NULL,
          "with --paper: compute the printed averages again from the printed numbers", 0,
          0},
@@ -207,6 +211,32 @@ static enum kva_status paper(const struct kva_data *data, struct kva_error *err)
     return rc;
 }
 
+/* ---- --device ---- */
+
+static enum kva_status device(struct kva_error *err)
+{
+    struct kva_report_opts o = basic_options();
+    struct kva_device_result res = {0};
+    struct kva_report *r = NULL;
+    struct kva_buf text;
+    bool given = opt.device[0] != 0;
+    enum kva_status rc = KVA_OK;
+
+    kva_buf_init(&text, 0);
+    if (given)
+        KVA_GO(kva_read_file(opt.device, 64 << 20, &text, err));
+    KVA_GO(kva_device_report(given ? (text.data ? text.data : "") : NULL, text.len,
+                             opt.device, &o, &res, &r, err));
+    KVA_GO(deliver(r, err));
+    if (opt.strict && (res.n_missed || res.n_missing))
+        rc = KVA_FAIL(err, KVA_ENO, "%d targets are missed, %d not measured, %d met",
+                      res.n_missed, res.n_missing, res.n_met);
+out:
+    kva_report_free(r);
+    kva_buf_release(&text);
+    return rc;
+}
+
 /* ---- --what and lme ---- */
 
 static enum kva_status flat(const struct kva_data *data, struct kva_error *err)
@@ -262,13 +292,17 @@ static int misused(int argc, char **argv)
     if ((opt.what || jsonl) && (is_paper || opt.sample))
         return kva_command_usage("report", "--what shows stored rows, not %s",
                                  is_paper ? "--paper" : "--sample");
+    if (opt.device && (is_paper || opt.what || opt.sample || argc || jsonl ||
+                       format_is("lme") || opt.only || opt.by || opt.reference))
+        return kva_command_usage("report", "--device shows one file, and nothing else");
     if ((argc || opt.sample) && (opt.what || is_paper))
         return kva_command_usage("report", "%s is no view",
                                  opt.what ? "--what" : "--paper");
-    if ((opt.strict || opt.selftest) && !opt.paper)
-        return kva_command_usage("report", "--%s belongs to --paper",
-                                 opt.strict ? "strict" : "selftest");
-    if (opt.strict && (opt.selftest || !opt.paper[0]))
+    if (opt.selftest && !opt.paper)
+        return kva_command_usage("report", "--selftest belongs to --paper");
+    if (opt.strict && !opt.paper && !opt.device)
+        return kva_command_usage("report", "--strict belongs to --paper or --device");
+    if (opt.strict && opt.paper && (opt.selftest || !opt.paper[0]))
         return kva_command_usage("report", "--strict wants a table: --paper ID --strict");
     return 0;
 }
@@ -328,8 +362,8 @@ int kva_cmd_report(int argc, char **argv)
         bad = view_misused(argv[0]);
     if (bad)
         return bad;
-    if (nothing_to_open()) {
-        rc = paper(NULL, &err);
+    if (opt.device || nothing_to_open()) {
+        rc = opt.device ? device(&err) : paper(NULL, &err);
         return rc == KVA_OK ? 0 : kva_command_fail(&err);
     }
     KVA_GO(open_all(&dbs, &n, &err));

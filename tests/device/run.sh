@@ -32,8 +32,12 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
-case $seconds in '' | *[!0-9]*) echo "run.sh: --seconds wants a number" >&2; exit 2 ;; esac
+case $seconds in
+  '' | *[!0-9]* | ???????*) echo "run.sh: --seconds wants a number of at most six digits" >&2; exit 2 ;;
+esac
+seconds=$((10#$seconds))
 PARTS='device parity golden synthetic quickstart sanitizer'
+case $only in '' | *[!,]*) ;; *) echo "run.sh: --only names no part" >&2; exit 2 ;; esac
 for p in ${only//,/ }; do
   case " $PARTS " in *" $p "*) ;; *) echo "run.sh: no part $p; known: $PARTS" >&2; exit 2 ;; esac
 done
@@ -45,7 +49,8 @@ for d in "$here" "$here/../.."; do # where configs/ lies: packed beside, or in t
 done
 mkdir -p "$out" || exit 2
 out=$(cd "$out" && pwd)
-rm -f "$out"/*.part "$out"/*.log "$out/device.json"
+rm -f "$out/device.json" # the folder may be one with other things in it
+for p in $PARTS; do rm -f "$out/$p.part" "$out/$p.log"; done
 begin=$SECONDS
 # The library of large products lies with CUDA or, where only Python's packages brought it, with those.
 want=$(ldd "$bin/kvaudit" 2>/dev/null | sed -n 's/^[[:space:]]*\(libcublasLt[^ ]*\) => not found.*/\1/p')
@@ -58,8 +63,19 @@ if [ -n "$want" ]; then
 fi
 export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES-0} KVAUDIT_OFFLINE=1 HOME=${HOME:-$out}
 
-# A text as a JSON string: control characters become blanks.
-quote() { printf '"%s"' "$(printf %s "$1" | tr -s '\000-\037' ' ' | sed 's/\\/\\\\/g; s/"/\\"/g')"; }
+# A text as a JSON string: control characters become blanks, what is no ASCII (and may be cut in two) "?".
+ascii() { LC_ALL=C tr -s '\000-\037' ' ' | LC_ALL=C tr '\177-\377' '?'; }
+quote() { printf '"%s"' "$(printf %s "$1" | ascii | sed 's/\\/\\\\/g; s/"/\\"/g')"; }
+# Of what a part printed the lines that are whole objects, comma between them: a program may have been
+# stopped inside a line, and the next one goes on behind it. A number that is none becomes null.
+value='("([^"\\]|\\.)*"|-?[0-9][-+.0-9eE]*|true|false|null)'
+key='"[a-z0-9_]+": '
+object="\\{($key$value(, $key$value)*)?\\}"
+whole_lines() {
+  LC_ALL=C tr '\000-\011\013-\037' ' ' <"$1" | LC_ALL=C tr '\177-\377' '?' |
+    sed -E 's/: [-+]?(nan|inf)([,}])/: null\2/g' |
+    grep -E "^\\{$key($value|$object)(, $key($value|$object))*\\}$" | paste -sd, -
+}
 # The last complete words of a log, for a reader of the JSON alone.
 last_words() { tail -c 400 "$1" 2>/dev/null; }
 milli() { local t=${EPOCHREALTIME/[.,]/}; echo "${t%???}"; }
@@ -80,23 +96,24 @@ part() {
     rc=$?
   fi
   to=$(milli)
+  why=$(last_words "$out/$name.log")
   case $rc in
-    0) status=ok ;;
-    3) status='no device' why=$(last_words "$out/$name.log") ;;
-    4) status=absent why=$(last_words "$out/$name.log") ;;
-    5) status=skipped why=$(last_words "$out/$name.log") ;;
-    124 | 137) status='out of time' why="stopped after $limit s; $(last_words "$out/$name.log")" ;;
+    0) status=ok why= ;;
+    3) status='no device' ;;
+    4) status=absent ;;
+    5) status=skipped ;;
+    124 | 137) status='out of time' why="stopped after $limit s${why:+; $why}" ;;
     125) status='not reached' why="the $seconds s were used up" ;;
-    *) status=failed why="status $rc; $(last_words "$out/$name.log")" ;;
+    *) status=failed why="status $rc${why:+; $why}" ;;
   esac
-  # only lines that are whole objects: a program may have been stopped inside one
-  lines=$(grep -a '^{.*}$' "$out/$name.lines" 2>/dev/null | paste -sd, -)
+  lines=
+  [ ! -e "$out/$name.lines" ] || lines=$(whole_lines "$out/$name.lines")
   printf '{"part": "%s", "status": "%s", "exit": %d, "seconds": %d.%03d, "limit": %d, "why": %s, "lines": [%s]}\n' \
     "$name" "$status" $rc $(((to - from) / 1000)) $(((to - from) % 1000)) "$limit" \
     "$(quote "$why")" "$lines" >"$out/$name.part"
   rm -f "$out/$name.lines"
   printf '%-10s %-11s %5d.%01d s  %s\n' "$name" "$status" $(((to - from) / 1000)) \
-    $(((to - from) % 1000 / 100)) "$(printf %s "$why" | tr -s '\000-\037' ' ' | tail -c 160)"
+    $(((to - from) % 1000 / 100)) "$(printf %s "$why" | ascii | tail -c 160)"
   write_json
 }
 
@@ -120,8 +137,12 @@ part golden 20
 part synthetic 150
 part quickstart 60
 part sanitizer 90
-all=$(sed -n 's/.*"status": "\([a-z ]*\)".*/\1/p' "$out"/*.part | sort -u | paste -sd,)
-rm -f "$out"/*.part
+all=
+for p in $PARTS; do
+  [ ! -e "$out/$p.part" ] || all+=$(sed -n '1s/^{"part": "[a-z]*", "status": "\([a-z ]*\)".*/\1/p' "$out/$p.part")$'\n'
+  rm -f "$out/$p.part"
+done
+all=$(printf %s "$all" | sort -u | paste -sd,)
 echo "$out/device.json"
 case $all in
   ok | ok,skipped) exit 0 ;;
