@@ -103,10 +103,16 @@ static enum kva_status judge(struct kva_report *r, const struct kva_data *d,
         rc = KVA_FAIL(err, KVA_ENOMEM, "compare: out of memory");
         goto out;
     }
-    share = (double)p.n_discordant / p.n;
-    if (rules->measure == KVA_MEASURE_SCORE)
-        x->mde = kva_stat_mde((double)kva_stat_units(p.s, (size_t)p.n_strata),
-                              share > 0 ? share : PLAN_DISCORDANT);
+    if (rules->measure == KVA_MEASURE_SCORE) {
+        size_t units = kva_stat_units(p.s, (size_t)p.n_strata);
+
+        if (units == 0) {
+            rc = KVA_FAIL(err, KVA_ENOMEM, "compare: out of memory");
+            goto out;
+        }
+        share = (double)p.n_discordant / p.n;
+        x->mde = kva_stat_mde((double)units, share > 0 ? share : PLAN_DISCORDANT);
+    }
 out:
     kva_pairs_release(&p);
     return rc;

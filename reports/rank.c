@@ -46,6 +46,7 @@ static void score_against_dense(struct work *w, struct kva_board *b, struct kva_
 {
     struct kva_pairs p;
     double share;
+    size_t units;
 
     if (kva_pairs_make(w->d, w->c, b, arm, &b->arm[b->dense], KVA_MEASURE_SCORE, &p,
                        NULL) != KVA_OK) {
@@ -62,8 +63,10 @@ static void score_against_dense(struct work *w, struct kva_board *b, struct kva_
             arm->boot.ratio_ci.lo = 0; /* a ratio of scores is not negative */
         arm->p = kva_pair_p(&p, seed, w->r->opts.replicates);
         share = p.n ? (double)p.n_discordant / p.n : 0;
-        arm->mde = kva_stat_mde((double)kva_stat_units(p.s, (size_t)p.n_strata),
-                                share > 0 ? share : PLAN_DISCORDANT);
+        units = kva_stat_units(p.s, (size_t)p.n_strata);
+        if (units == 0) /* a missing effect is no answer to missing memory */
+            atomic_store(&w->failed, 1);
+        arm->mde = kva_stat_mde((double)units, share > 0 ? share : PLAN_DISCORDANT);
     }
     kva_pairs_release(&p);
 }

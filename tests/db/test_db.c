@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -703,6 +704,42 @@ static void an_unused_file_goes_unless_someone_else_has_it_open(void **state)
     remove_dir(dir);
 }
 
+/* Who opens the file while it goes would write into nothing. */
+static void a_file_that_goes_waits_for_those_who_open_it(void **state)
+{
+    char dir[64], path[128], lock[144], go = 0;
+    struct kva_db *db;
+    struct kva_error err = {0};
+    int pipe_fd[2], status;
+    pid_t child;
+
+    (void)state;
+    temp_dir(dir, sizeof dir);
+    snprintf(path, sizeof path, "%s/a.db", dir);
+    snprintf(lock, sizeof lock, "%s.lock", path);
+    OK(kva_db_open(path, KVA_DB_WRITE, &db, &err));
+    assert_int_equal(pipe(pipe_fd), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct timespec pause = {.tv_nsec = 100000000};
+        int fd = open(lock, O_RDWR | O_CREAT, 0666);
+
+        if (fd < 0 || flock(fd, LOCK_EX) != 0 || write(pipe_fd[1], &go, 1) != 1)
+            _exit(2);
+        (void)nanosleep(&pause, NULL);
+        _exit(access(path, F_OK) == 0 ? 0 : 1);
+    }
+    assert_int_equal(read(pipe_fd[0], &go, 1), 1);
+    kva_db_drop_unused(db);
+    assert_int_not_equal(access(path, F_OK), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close(pipe_fd[0]);
+    close(pipe_fd[1]);
+    remove_dir(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -729,6 +766,7 @@ int main(void)
         cmocka_unit_test(processes_that_create_the_same_file_at_once_all_succeed),
         cmocka_unit_test(a_killed_writer_loses_no_acknowledged_outcome),
         cmocka_unit_test(a_creation_killed_at_random_points_can_be_repeated),
+        cmocka_unit_test(a_file_that_goes_waits_for_those_who_open_it),
         cmocka_unit_test(an_unused_file_goes_unless_someone_else_has_it_open),
     };
 
