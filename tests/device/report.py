@@ -10,11 +10,13 @@ shared memory come from there, threads of a block from `.maxntid` of the PTX. Oc
 share of an SM's warps that fit by registers, shared memory and blocks (limits: CUDA C++
 Programming Guide, table "Technical Specifications per Compute Capability").
 
-The roofline file names the kernels of the hot path with the bytes and FLOP of one job at
-Llama-3.1-8B shapes; time = max(bytes / bandwidth, FLOP / rate of the unit), kernels.md 8.
+The roofline file names every kernel with the bytes and FLOP of one job at Llama-3.1-8B shapes; time = max(bytes / bandwidth, FLOP / rate of the unit), kernels.md 8.
 
-Exit 0; 1 when a kernel has stack or spills, or the roofline names one that does not exist;
-2 on misuse; 3 when a file does not compile."""
+A line whose job is "-" tells the dynamic shared memory of a variant and nothing else. A kernel that
+has some shows "?" in variants that no line is about.
+
+Exit 0; 1 when a kernel has stack or spills or no line in the roofline, or a line has no kernel; 2 on
+misuse; 3 when a file does not compile."""
 import argparse
 import ast
 import concurrent.futures
@@ -30,9 +32,9 @@ LIMITS = {
     "sm_80": {"regs": 65536, "shared": 167936, "blocks": 32, "warps": 64, "own": 1024},
     "sm_90": {"regs": 65536, "shared": 233472, "blocks": 32, "warps": 64, "own": 1024},
 }
-# H200: copy measured with CUDA 13, bf16 product measured, f32 FMA by the datasheet
+# H200: copy measured with CUDA 13, bf16 product measured, f32 and double FMA by the datasheet
 BANDWIDTH = 4.3e12
-RATES = {"tensor": 790e12, "fma": 67e12}
+RATES = {"tensor": 790e12, "fma": 67e12, "double": 34e12}
 SHAPE = {  # Llama-3.1-8B at 32k; N entries kept, T rows of a chunk, e and w bytes of cache, weight
     "L": 32, "H": 4096, "F": 14336, "V": 128256, "Hq": 32, "Hkv": 8, "G": 4, "D": 128, "P": 32,
     "n": 32768, "N": 2048, "T": 1024, "W": 32, "e": 2, "w": 2,
@@ -196,7 +198,7 @@ def human(x, units):
     for scale, unit in units:
         if x >= scale:
             return f"{x / scale:.3g} {unit}"
-    return f"{x:.3g} {units[-1][1]}" if x else "0"
+    return f"{x / units[-1][0]:.3g} {units[-1][1]}" if x else "0"
 
 
 def amount(x, unit):
@@ -205,7 +207,7 @@ def amount(x, unit):
 
 
 def seconds(x):
-    return human(x, [(1, "s"), (1e-3, "ms"), (1e-6, "us")])
+    return human(x, [(1, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")])
 
 
 def matches(row, name):
@@ -230,7 +232,7 @@ def print_kernels(kernels, names, dynamic):
             return " / ".join("-" if x is None else str(f(i, x)) for i, x in enumerate(a))
 
         def occ(i, x, which):
-            if not k.threads:
+            if not k.threads or more is None:
                 return "?"
             blocks, share = occupancy(("sm_80", "sm_90")[i], x["regs"], x["smem"] + more, k.threads)
             return blocks if which == 0 else f"{share} %"
@@ -239,12 +241,12 @@ def print_kernels(kernels, names, dynamic):
         stack = max(x["stack"] for x in a if x)
         smem = max(x["smem"] for x in a if x)
         print(f"| `{name}` | {os.path.basename(source)} | {k.threads or '?'} | "
-              f"{pair(lambda i, x: x['regs'])} | {spill} | {stack} | {smem} | {more or ''} | "
+              f"{pair(lambda i, x: x['regs'])} | {spill} | {stack} | {smem} | {'?' if more is None else more or ''} | "
               f"{pair(lambda i, x: occ(i, x, 0))} | {pair(lambda i, x: occ(i, x, 1))} |")
         if spill or stack:
             bad.append(f"{source}: {name}: {stack} bytes of stack, {spill} bytes of spills")
         for i, x in enumerate(a):
-            if x and k.threads and occ(i, x, 0) == 0:
+            if x and k.threads and more is not None and occ(i, x, 0) == 0:
                 bad.append(f"{source}: {name}: no block fits an SM of sm_{(80, 90)[i]}")
     return bad
 
@@ -252,11 +254,13 @@ def print_kernels(kernels, names, dynamic):
 def print_roofline(rows):
     print()
     print("Llama-3.1-8B, 32,768 tokens, on one H200 (4.3 TB/s copied, 790 TFLOP/s bf16 products "
-          "measured; 67 TFLOP/s f32 by the datasheet); all launches of the job together:")
+          "measured; 67 TFLOP/s f32, 34 double by the datasheet); all launches of the job together:")
     print()
     print("| job | kernel | launches | bytes | FLOP | unit | bound by | roofline allows | note |")
     print("|---|---|---:|---:|---:|---|---|---:|---|")
     for r in rows:
+        if r["job"] == "-":
+            continue
         memory = r["bytes"] / BANDWIDTH >= r["flop"] / RATES[r["unit"]]
         print(f"| {r['job']} | `{r['kernel']}` | {r['launches']:,.0f} | {amount(r['bytes'], 'B')} | "
               f"{amount(r['flop'], 'FLOP')} | {r['unit']} | {'memory' if memory else r['unit']} | "
@@ -312,12 +316,22 @@ def main():
             bad.append(f"{r['at']}: no source has a kernel {r['kernel']} {r['variant']}")
         for n in hits:
             dynamic[n] = max(dynamic.get(n, 0), int(r["shared"]))
+    rooms = {r["kernel"] for r in rows if r["shared"]}
+    known = {r["kernel"] for r in rows if r["job"] != "-"}
+    for (source, mangled) in sorted(kernels):
+        name = names[mangled]
+        base = name.partition("<")[0]
+        if base in rooms:
+            dynamic.setdefault(name, None)
+        if rows and base not in known:
+            bad.append(f"{source}: {name} has no line in {a.roofline}")
+            known.add(base)
     bad += print_kernels(kernels, names, dynamic)
     if rows:
         print_roofline(rows)
     hot = sum(1 for n in names.values() if any(matches(r, n) for r in rows))
     print()
-    print(f"{len(kernels)} kernels, {hot} of them on the hot path; "
+    print(f"{len(kernels)} kernels, {hot} of them in the roofline; "
           f"{'no stack, no spills' if not bad else f'{len(bad)} complaints'}")
     for b in bad:
         print(f"report: {b}", file=sys.stderr)
