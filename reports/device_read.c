@@ -50,7 +50,12 @@ struct reader {
     char place[64];   /* "parts[2].lines[3]", "" at the top */
 };
 
-#define WRONG(x, err, ...) wrong(x, KVA_FAIL(err, KVA_EFORMAT, __VA_ARGS__), err)
+/* A text that could not be copied is no fault of the file. */
+#define WRONG(x, err, ...)                                                               \
+    wrong(x,                                                                             \
+          (x)->r->nomem ? KVA_FAIL(err, KVA_ENOMEM, "report: out of memory")             \
+                        : KVA_FAIL(err, KVA_EFORMAT, __VA_ARGS__),                       \
+          err)
 
 /* The file and the place in it, before what is wrong there. */
 static enum kva_status wrong(const struct reader *x, enum kva_status rc,

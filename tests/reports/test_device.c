@@ -299,6 +299,33 @@ static void hostile_names_are_escaped(void **state)
     kva_report_free(r);
 }
 
+static void every_failed_allocation_is_told(void **state)
+{
+    const char *json = HEAD CARD("NVIDIA H200") "," SYNTHETIC(
+        MODEL TIME_OF("decode", "32768", "32768", "0.01", "16e9", "0")
+            MEMORY_OF("full", "8e9", "4e9") MEMORY_OF(
+                "evicted", "5e9", "1e9")) "," PART_OF("parity", "failed", "status 1",
+                                                      TEST_LINE("a", "1", "1")) TAIL;
+    enum kva_status rc = KVA_ENOMEM;
+    long n = 0;
+
+    (void)state;
+    while (rc != KVA_OK) {
+        struct kva_report *r = NULL;
+        struct kva_error err = {0};
+
+        kva_alloc_fail_at(++n);
+        rc = kva_device_report(json, strlen(json), "d.json", NULL, &res, &r, &err);
+        kva_alloc_fail_at(0);
+        if (rc == KVA_OK)
+            kva_report_free(r);
+        else
+            assert_null(r);
+        assert_true(rc == KVA_OK || (rc == KVA_ENOMEM && err.text[0]));
+    }
+    assert_true(n > 10);
+}
+
 /* Anchors of the page's contents exist. */
 static void the_page_has_no_dangling_links(void **state)
 {
@@ -337,6 +364,7 @@ int main(void)
         cmocka_unit_test(a_file_of_another_shape_is_refused_with_its_place),
         cmocka_unit_test(a_number_that_was_none_is_not_measured),
         cmocka_unit_test(hostile_names_are_escaped),
+        cmocka_unit_test(every_failed_allocation_is_told),
         cmocka_unit_test(the_page_has_no_dangling_links),
     };
 
