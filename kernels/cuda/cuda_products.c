@@ -4,7 +4,8 @@
  * Question and answer rows use the skinny product whatever their number, context rows the
  * library of lt.h whatever theirs (ruling R7). The library reads plain rows: f32 weights
  * as they are, or bf16 ones in numerics bf16; all others are unpacked a slab of outputs
- * at a time into scratch first, exactly in f32, rounded once in bf16. */
+ * at a time into scratch first, exactly in f32, rounded once in bf16. It takes rows in
+ * whole buckets: the last, partial one goes through scratch, filled up with zeros. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,6 +162,58 @@ static void embed(struct kva_ops *ops, const struct kva_weight *w, const int32_t
     kva_cuda_done(cu);
 }
 
+/* Rows of one call of matmul: the first `whole`, full buckets, are read and written where
+ * they are, the `rest` in scratch whose rows are as far apart, `filled` with zeros to
+ * full buckets. Where an address is not aligned, all are the rest. */
+struct context_rows {
+    int whole, rest, filled;
+    const void *x, *x_rest;
+    float *y_rest;
+};
+
+static struct context_rows context_rows(struct kva_cuda *cu, bool bf16, const float *x,
+                                        size_t in, int rows, float *y, int y_stride)
+{
+    bool aligned = ((uintptr_t)x | (uintptr_t)y) % KVA_LT_ALIGN == 0;
+    struct context_rows c = {.whole = aligned ? rows / KVA_LT_ROWS * KVA_LT_ROWS : 0};
+    size_t filled, whole = (size_t)c.whole * in, n = (size_t)rows * in;
+
+    c.rest = rows - c.whole;
+    c.filled = (c.rest + KVA_LT_ROWS - 1) / KVA_LT_ROWS * KVA_LT_ROWS;
+    filled = (size_t)c.filled * in;
+    if (bf16) {
+        uint16_t *to = kva_cuda_scratch(cu, (whole + filled) * sizeof *to);
+
+        if (!cu->failed)
+            kva_dev_to_bf16(x, n, whole + filled, to, cu->stream);
+        c.x = to;
+        c.x_rest = to ? to + whole : NULL;
+    } else {
+        float *to = kva_cuda_scratch(cu, filled * sizeof *to);
+
+        if (!cu->failed)
+            kva_dev_pad(x + whole, n - whole, filled, to, cu->stream);
+        c.x = x;
+        c.x_rest = to;
+    }
+    c.y_rest = kva_cuda_scratch(cu, (size_t)c.filled * (size_t)y_stride * sizeof *y);
+    return c;
+}
+
+static enum kva_status in_calls(struct kva_cuda *cu, struct kva_lt_product p,
+                                const void *x, int rows, float *y, struct kva_error *err)
+{
+    size_t each = p.bf16 ? sizeof(uint16_t) : sizeof(float);
+
+    for (int at = 0; at < rows; at += KVA_LT_MOST) {
+        p.n = rows - at < KVA_LT_MOST ? rows - at : KVA_LT_MOST;
+        p.x = (const uint8_t *)x + (size_t)at * (size_t)p.x_stride * each;
+        p.y = y + (size_t)at * (size_t)p.y_stride;
+        KVA_TRY(kva_lt_product(cu->lt, &p, cu->stream, err));
+    }
+    return KVA_OK;
+}
+
 /* The product of context rows: slabs of outputs, unpacked unless the library reads them
  * where they are. */
 static enum kva_status context_product(struct kva_cuda *cu, const struct kva_weight *w,
@@ -170,24 +223,19 @@ static enum kva_status context_product(struct kva_cuda *cu, const struct kva_wei
     bool bf16 = strcmp(cu->ops.numerics, "bf16") == 0;
     bool in_place = w->d.kind == (bf16 ? KVA_DEV_BF16 : KVA_DEV_F32);
     size_t in = (size_t)w->d.in, each = bf16 ? sizeof(uint16_t) : sizeof(float);
-    struct kva_lt_product p = {.n = rows,
-                               .k = w->d.in,
+    struct kva_lt_product p = {.k = w->d.in,
                                .bf16 = bf16,
-                               .x = x,
                                .w_stride = in_place ? w->d.chunks * KVA_CHUNK : w->d.in,
                                .x_stride = w->d.in,
                                .y_stride = y_stride};
+    struct context_rows c;
     int slab = w->d.out;
     void *unpacked = NULL;
 
     if (!cu->lt)
         KVA_TRY(kva_lt_open(&cu->lt, err));
     p.workspace = kva_cuda_scratch(cu, kva_lt_workspace(cu->lt));
-    if (bf16) {
-        p.x = kva_cuda_scratch(cu, (size_t)rows * in * each);
-        if (!cu->failed)
-            kva_dev_to_bf16(x, (size_t)rows * in, (uint16_t *)(uintptr_t)p.x, cu->stream);
-    }
+    c = context_rows(cu, bf16, x, in, rows, y, y_stride);
     if (!in_place) {
         size_t fit = kva_lt_slab(cu->lt) / (in * each) / 64 * 64;
 
@@ -198,12 +246,14 @@ static enum kva_status context_product(struct kva_cuda *cu, const struct kva_wei
     for (int o = 0; o < w->d.out && !cu->failed; o += slab) {
         p.m = w->d.out - o < slab ? w->d.out - o : slab;
         p.w = in_place ? (const void *)w->d.values : unpacked;
-        p.y = y + o;
         if (!in_place && bf16)
             kva_dev_dequant_bf16(&w->d, o, p.m, unpacked, cu->stream);
         else if (!in_place)
             kva_dev_dequant(&w->d, o, p.m, unpacked, cu->stream);
-        KVA_TRY(kva_lt_product(cu->lt, &p, cu->stream, err));
+        KVA_TRY(in_calls(cu, p, c.x, c.whole, y + o, err));
+        KVA_TRY(in_calls(cu, p, c.x_rest, c.filled, c.y_rest, err));
+        kva_dev_put_rows(c.y_rest, c.rest, p.m, y_stride,
+                         y + (size_t)c.whole * (size_t)y_stride + o, cu->stream);
     }
     return KVA_OK;
 }

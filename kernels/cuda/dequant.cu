@@ -90,17 +90,58 @@ extern "C" void kva_dev_dequant_bf16(const struct kva_dev_weight *w, int row0, i
     unpack_kind(*w, nullptr, row0, rows, 1.0f, to, stream);
 }
 
-KVA_KERNEL(THREADS) to_bf16(const float *x, size_t n, uint16_t *y)
+/* y[i] = x[i], 0 from n on. */
+template <typename T> KVA_DEVICE void pad(const float *x, size_t n, size_t total, T *y)
 {
     size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
 
-    if (i < n)
-        y[i] = bf16_of(x[i]);
+    if (i < total)
+        store(y + i, i < n ? x[i] : 0.0f);
 }
 
-extern "C" void kva_dev_to_bf16(const float *x, size_t n, uint16_t *y, void *stream)
+KVA_KERNEL(THREADS) to_bf16(const float *x, size_t n, size_t total, uint16_t *y)
 {
-    if (n)
-        KVA_LAUNCH(to_bf16, dim3((unsigned)((n + THREADS - 1) / THREADS)), THREADS, 0,
-                   stream, x, n, y);
+    pad(x, n, total, y);
+}
+
+KVA_KERNEL(THREADS) pad_rows(const float *x, size_t n, size_t total, float *y)
+{
+    pad(x, n, total, y);
+}
+
+extern "C" void kva_dev_to_bf16(const float *x, size_t n, size_t total, uint16_t *y,
+                                void *stream)
+{
+    if (total)
+        KVA_LAUNCH(to_bf16, dim3((unsigned)((total + THREADS - 1) / THREADS)), THREADS, 0,
+                   stream, x, n, total, y);
+}
+
+extern "C" void kva_dev_pad(const float *x, size_t n, size_t total, float *y,
+                            void *stream)
+{
+    if (total)
+        KVA_LAUNCH(pad_rows, dim3((unsigned)((total + THREADS - 1) / THREADS)), THREADS,
+                   0, stream, x, n, total, y);
+}
+
+/* grid (rows, width / THREADS) */
+KVA_KERNEL(THREADS) put_rows(const float *x, int width, int stride, float *y)
+{
+    int i = (int)blockIdx.y * THREADS + (int)threadIdx.x;
+    size_t row = (size_t)blockIdx.x * (size_t)stride;
+
+    if (KVA_MUT(53)) /* what lies between the rows is overwritten, too */
+        width = stride;
+    if (i < width)
+        y[row + (size_t)i] = x[row + (size_t)i];
+}
+
+extern "C" void kva_dev_put_rows(const float *x, int rows, int width, int stride,
+                                 float *y, void *stream)
+{
+    if (rows > 0 && width > 0)
+        KVA_LAUNCH(put_rows,
+                   dim3((unsigned)rows, (unsigned)((width + THREADS - 1) / THREADS)),
+                   THREADS, 0, stream, x, width, stride, y);
 }

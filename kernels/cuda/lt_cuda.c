@@ -3,24 +3,23 @@
  *
  * Row-major Y[n][m] = X[n][k] W[m][k]^T is the library's column-major Y = op(W) X with W
  * transposed: A = W (k x m, lda), B = X (k x n), C = Y (m x n). An algorithm is taken
- * from the library's own list for 512 rows: the first that works for one row too, needs
- * no more than our workspace and does not split k, so that an output is summed in one
- * piece and the same way for every n. */
+ * from the library's own lists for 512 rows, for the most rows and for one bucket: the
+ * first that takes one bucket as well as the most rows, needs no more than our workspace
+ * and does not split k, so that an output is summed in one piece and the same way for
+ * every n. */
 #include <cublasLt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "kernels/cuda/lt.h"
 
-#define WORKSPACE   ((size_t)32 << 20)
-#define SLAB        ((size_t)64 << 20)
-#define CHOICE_ROWS 512
-#define ASKED       16
+#define WORKSPACE ((size_t)32 << 20)
+#define SLAB      ((size_t)64 << 20)
+#define ASKED     32
 
 struct choice {
     int m, k, w_stride, x_stride, y_stride;
     bool bf16;
-    unsigned w_align, x_align, y_align;
     cublasLtMatmulAlgo_t algo;
 };
 
@@ -123,20 +122,10 @@ static enum kva_status call_make(const struct kva_lt_product *p, int rows, struc
                    "layout", err);
 }
 
-/* Largest power of two, up to 16, that divides an address. */
-static unsigned alignment(const void *p)
-{
-    uintptr_t a = (uintptr_t)p | 16;
-
-    return (unsigned)(a & -a);
-}
-
-static enum kva_status prefer(const struct choice *c, cublasLtMatmulPreference_t pref,
-                              struct kva_error *err)
+static enum kva_status prefer(cublasLtMatmulPreference_t pref, struct kva_error *err)
 {
     const size_t workspace = WORKSPACE;
-    const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_NONE,
-                   align[4] = {c->w_align, c->x_align, c->y_align, c->y_align};
+    const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_NONE, align = KVA_LT_ALIGN;
     static const cublasLtMatmulPreferenceAttributes_t which[4] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -153,9 +142,9 @@ static enum kva_status prefer(const struct choice *c, cublasLtMatmulPreference_t
                         sizeof reduction),
                     "reduction", err));
     for (int i = 0; i < 4; i++)
-        KVA_TRY(checked(cublasLtMatmulPreferenceSetAttribute(pref, which[i], &align[i],
-                                                             sizeof align[i]),
-                        "alignment", err));
+        KVA_TRY(checked(
+            cublasLtMatmulPreferenceSetAttribute(pref, which[i], &align, sizeof align),
+            "alignment", err));
     return KVA_OK;
 }
 
@@ -179,67 +168,131 @@ static bool splits(const cublasLtMatmulAlgo_t *algo)
     return n != 0 && n != 1;
 }
 
-static bool fits_one_row(struct kva_lt *lt, const struct call *one,
-                         const cublasLtMatmulAlgo_t *algo)
+static bool takes(struct kva_lt *lt, const struct call *rows,
+                  const cublasLtMatmulAlgo_t *algo)
 {
     cublasLtMatmulHeuristicResult_t r;
 
-    return cublasLtMatmulAlgoCheck(lt->handle, one->op, one->w, one->x, one->y, one->y,
-                                   algo, &r) == CUBLAS_STATUS_SUCCESS &&
+    return cublasLtMatmulAlgoCheck(lt->handle, rows->op, rows->w, rows->x, rows->y,
+                                   rows->y, algo, &r) == CUBLAS_STATUS_SUCCESS &&
            r.workspaceSize <= WORKSPACE;
+}
+
+/* A choice in the making. */
+struct search {
+    struct call few, most; /* one bucket of rows, and as many as a call may have */
+    cublasLtMatmulPreference_t pref;
+    int offered;
+    char text[320]; /* what was offered and is not fit */
+    size_t used;
+};
+
+/* Writes down why an algorithm is not fit; the first few of them. */
+static void refuse(struct search *s, const cublasLtMatmulHeuristicResult_t *r, bool few,
+                   bool most)
+{
+    int pieces = setting(&r->algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM), n;
+    size_t room = sizeof s->text - s->used;
+    char rows[16] = "";
+
+    if (few != most)
+        snprintf(rows, sizeof rows, " %d rows", few ? KVA_LT_MOST : KVA_LT_ROWS);
+    n = snprintf(s->text + s->used, room, "%s%d of tile %d: ", s->used ? ", " : "",
+                 setting(&r->algo, CUBLASLT_ALGO_CONFIG_ID),
+                 setting(&r->algo, CUBLASLT_ALGO_CONFIG_TILE_ID));
+    if (n < 0 || (size_t)n >= room) {
+        s->text[s->used] = '\0';
+        s->used = sizeof s->text - 1;
+        return;
+    }
+    s->used += (size_t)n;
+    room -= (size_t)n;
+    if (r->state != CUBLAS_STATUS_SUCCESS)
+        n = snprintf(s->text + s->used, room, "state %d", (int)r->state);
+    else if (splits(&r->algo))
+        n = snprintf(s->text + s->used, room, "%d pieces", pieces);
+    else
+        n = snprintf(s->text + s->used, room, "not for%s", rows[0] ? rows : " these");
+    s->used += n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
+}
+
+/* The first fit one of the library's list for `rows`; found false: none there. */
+static enum kva_status look(struct kva_lt *lt, const struct kva_lt_product *p, int rows,
+                            struct search *s, struct choice *c, bool *found,
+                            struct kva_error *err)
+{
+    cublasLtMatmulHeuristicResult_t list[ASKED];
+    struct call call = {0};
+    enum kva_status rc = KVA_OK;
+    cublasStatus_t status;
+    char what[80];
+    int n = 0;
+
+    KVA_GO(call_make(p, rows, &call, err));
+    status = cublasLtMatmulAlgoGetHeuristic(lt->handle, call.op, call.w, call.x, call.y,
+                                            call.y, s->pref, ASKED, list, &n);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED)
+        goto out; /* nothing to offer for so many rows */
+    snprintf(what, sizeof what, "choice of an algorithm for m %d k %d of %s", p->m, p->k,
+             p->bf16 ? "bf16" : "f32");
+    KVA_GO(checked(status, what, err));
+    for (int i = 0; i < n && !*found; i++) {
+        bool few = takes(lt, &s->few, &list[i].algo),
+             most = takes(lt, &s->most, &list[i].algo);
+
+        s->offered++;
+        *found = list[i].state == CUBLAS_STATUS_SUCCESS && !splits(&list[i].algo) &&
+                 few && most;
+        if (*found)
+            c->algo = list[i].algo;
+        else
+            refuse(s, &list[i], few, most);
+    }
+out:
+    call_release(&call);
+    return rc;
 }
 
 static enum kva_status choose(struct kva_lt *lt, const struct kva_lt_product *p,
                               struct choice *c, struct kva_error *err)
 {
-    cublasLtMatmulHeuristicResult_t found[ASKED];
-    cublasLtMatmulPreference_t pref = NULL;
-    struct call many = {0}, one = {0};
+    static const int rows[] = {512, KVA_LT_MOST, KVA_LT_ROWS};
+    const char *type = p->bf16 ? "bf16" : "f32";
+    struct search s = {0};
     enum kva_status rc = KVA_OK;
-    char what[80];
-    int n = 0, at = 0;
+    bool found = false;
 
-    KVA_GO(call_make(p, CHOICE_ROWS, &many, err));
-    KVA_GO(call_make(p, 1, &one, err));
-    KVA_GO(checked(cublasLtMatmulPreferenceCreate(&pref), "preference", err));
-    KVA_GO(prefer(c, pref, err));
-    snprintf(what, sizeof what, "choice of an algorithm for m %d k %d of %s", p->m, p->k,
-             p->bf16 ? "bf16" : "f32");
-    KVA_GO(checked(cublasLtMatmulAlgoGetHeuristic(lt->handle, many.op, many.w, many.x,
-                                                  many.y, many.y, pref, ASKED, found, &n),
-                   what, err));
-    while (at < n &&
-           (found[at].state != CUBLAS_STATUS_SUCCESS || splits(&found[at].algo) ||
-            !fits_one_row(lt, &one, &found[at].algo)))
-        at++;
-    if (at == n) {
+    KVA_GO(call_make(p, KVA_LT_ROWS, &s.few, err));
+    KVA_GO(call_make(p, KVA_LT_MOST, &s.most, err));
+    KVA_GO(checked(cublasLtMatmulPreferenceCreate(&s.pref), "preference", err));
+    KVA_GO(prefer(s.pref, err));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && !found; i++)
+        KVA_GO(look(lt, p, rows[i], &s, c, &found, err));
+    if (!found) {
         rc = KVA_FAIL(err, KVA_EUNSUPPORTED,
                       "cuBLASLt has no algorithm for m %d k %d of %s that sums in one "
-                      "piece (%d tried)",
-                      p->m, p->k, p->bf16 ? "bf16" : "f32", n);
+                      "piece, %d to %d rows (%d offered%s%s)",
+                      p->m, p->k, type, KVA_LT_ROWS, KVA_LT_MOST, s.offered,
+                      s.offered ? ": " : "", s.text);
         goto out;
     }
-    c->algo = found[at].algo;
     kva_buf_printf(&lt->text, "m %d k %d %s: algorithm %d tile %d stages %d swizzle %d\n",
-                   p->m, p->k, p->bf16 ? "bf16" : "f32",
-                   setting(&c->algo, CUBLASLT_ALGO_CONFIG_ID),
+                   p->m, p->k, type, setting(&c->algo, CUBLASLT_ALGO_CONFIG_ID),
                    setting(&c->algo, CUBLASLT_ALGO_CONFIG_TILE_ID),
                    setting(&c->algo, CUBLASLT_ALGO_CONFIG_STAGES_ID),
                    setting(&c->algo, CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING));
 out:
-    if (pref)
-        cublasLtMatmulPreferenceDestroy(pref);
-    call_release(&one);
-    call_release(&many);
+    if (s.pref)
+        cublasLtMatmulPreferenceDestroy(s.pref);
+    call_release(&s.most);
+    call_release(&s.few);
     return rc;
 }
 
 static bool same(const struct choice *a, const struct choice *b)
 {
     return a->m == b->m && a->k == b->k && a->w_stride == b->w_stride &&
-           a->x_stride == b->x_stride && a->y_stride == b->y_stride &&
-           a->bf16 == b->bf16 && a->w_align == b->w_align && a->x_align == b->x_align &&
-           a->y_align == b->y_align;
+           a->x_stride == b->x_stride && a->y_stride == b->y_stride && a->bf16 == b->bf16;
 }
 
 static enum kva_status choice_of(struct kva_lt *lt, const struct kva_lt_product *p,
@@ -250,10 +303,7 @@ static enum kva_status choice_of(struct kva_lt *lt, const struct kva_lt_product 
                        .w_stride = p->w_stride,
                        .x_stride = p->x_stride,
                        .y_stride = p->y_stride,
-                       .bf16 = p->bf16,
-                       .w_align = alignment(p->w),
-                       .x_align = alignment(p->x),
-                       .y_align = alignment(p->y)};
+                       .bf16 = p->bf16};
 
     for (size_t i = 0; i < lt->n; i++)
         if (same(&lt->choice[i], &c)) {
@@ -283,6 +333,7 @@ enum kva_status kva_lt_product(struct kva_lt *lt, const struct kva_lt_product *p
     struct call c = {0};
     enum kva_status rc = KVA_OK;
 
+    KVA_TRY(kva_lt_check(p, err));
     KVA_TRY(choice_of(lt, p, &choice, err));
     KVA_GO(call_make(p, p->n, &c, err));
     rc = checked(cublasLtMatmul(lt->handle, c.op, &one, p->w, c.w, p->x, c.x, &zero, p->y,

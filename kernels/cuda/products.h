@@ -24,8 +24,12 @@ void kva_dev_dequant_bf16(const struct kva_dev_weight *w, int row0, int rows,
                           uint16_t *to, void *stream);
 /* What the table's weights hold (cuda_products.c). */
 const struct kva_dev_weight *kva_cuda_weight(const struct kva_weight *w);
-/* n floats to bf16, nearest even */
-void kva_dev_to_bf16(const float *x, size_t n, uint16_t *y, void *stream);
+/* n floats, then zeros up to `total`: to bf16 (nearest even), or as they are. */
+void kva_dev_to_bf16(const float *x, size_t n, size_t total, uint16_t *y, void *stream);
+void kva_dev_pad(const float *x, size_t n, size_t total, float *y, void *stream);
+/* `width` floats of each row, in x and y `stride` apart. */
+void kva_dev_put_rows(const float *x, int rows, int width, int stride, float *y,
+                      void *stream);
 
 #ifdef __cplusplus
 }

@@ -6,7 +6,8 @@
  * ends the program over operands that are not the device's or too short. Its algorithms
  * differ in how many inputs they sum before they add to the whole, so that another one
  * gives other bits; some split k, want more workspace, more alignment or more rows than
- * given, or come with a bad state. For few rows the library would choose another first.
+ * given, take only few, or come with a bad state. For few rows the library would choose
+ * another first.
  */
 #include "tests/cudart/inside.h"
 
@@ -28,17 +29,18 @@ struct algorithm {
     int id, tile, splits;
     size_t workspace; /* of 512 rows; less for less */
     uint32_t align;
-    int least_rows;
+    int least_rows, most_rows; /* 0: any */
     bool bad;
 };
 const algorithm algorithms[] = {
-    {1, 64, 4, (size_t)1 << 20, 4, 1, false},
-    {2, 96, 1, (size_t)256 << 20, 4, 1, false},
-    {3, 48, 1, 0, 4, 16, false},
-    {4, 24, 1, 0, 4, 1, true},
-    {5, 64, 1, (size_t)1 << 20, 16, 1, false},
-    {6, 32, 1, 4096, 2, 1, false},
-    {7, 16, 1, 0, 2, 1, false},
+    {1, 64, 4, (size_t)1 << 20, 4, 1, 0, false},
+    {2, 96, 1, (size_t)256 << 20, 4, 1, 0, false},
+    {3, 48, 1, 0, 4, 128, 0, false},
+    {4, 24, 1, 0, 4, 1, 0, true},
+    {8, 40, 1, 0, 4, 1, 1024, false},
+    {5, 64, 1, (size_t)1 << 20, 16, 1, 0, false},
+    {6, 32, 1, 4096, 2, 1, 0, false},
+    {7, 16, 1, 0, 2, 1, 0, false},
 };
 
 struct desc {
@@ -112,6 +114,11 @@ uint32_t alignment(const void *p)
 uint32_t columns_aligned(const layout *x, uint32_t first)
 {
     return std::min(first, alignment((void *)((uintptr_t)x->ld * bytes_of(x->type))));
+}
+
+bool takes(const algorithm &g, uint64_t rows)
+{
+    return (int)rows >= g.least_rows && (g.most_rows == 0 || (int)rows <= g.most_rows);
 }
 
 size_t workspace_of(const algorithm &g, uint64_t rows)
@@ -347,14 +354,15 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t op,
 
         for (int i = 0; i < 4; i++)
             aligned = aligned && columns_aligned(l[i], p->align[i]) >= g.align;
-        if (aligned && workspace_of(g, x.n) <= p->workspace && (int)x.n >= g.least_rows &&
-            (!kva_cudart_lt.only_splits || g.splits > 1))
+        if (aligned && workspace_of(g, x.n) <= p->workspace && takes(g, x.n) &&
+            (kva_cudart_lt.only == 0 || kva_cudart_lt.only >> g.id & 1))
             list.push_back(&g);
     }
     /* another order for few rows, and for another shape */
     if ((x.n < 256) != (x.k / 64 % 2 != 0))
         std::reverse(list.begin(), list.end());
-    if ((int)x.m == kva_cudart_lt.none_at_m)
+    if ((int)x.m == kva_cudart_lt.none_at_m ||
+        (kva_cudart_lt.silent_from > 0 && (int)x.n >= kva_cudart_lt.silent_from))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     for (const algorithm *g : list) {
         if (*n == asked)
@@ -390,7 +398,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t h, cublasLtMatmulDesc_t 
               of<layout>(__func__, "layout", b), of<layout>(__func__, "layout", c),
               of<layout>(__func__, "layout", out), &x))
         return CUBLAS_STATUS_INVALID_VALUE;
-    if (!belongs(algo, x) || (int)x.n < g->least_rows || g->bad)
+    if (!belongs(algo, x) || !takes(*g, x.n) || g->bad)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     memset(r, 0, sizeof *r);
     r->algo = *algo;
@@ -452,7 +460,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t op,
     memcpy(&plus, beta, sizeof plus);
     if (g == nullptr || !fits(d, l[0], l[1], l[2], l[3], &x))
         return CUBLAS_STATUS_INVALID_VALUE;
-    if (!belongs(algo, x) || (int)x.n < g->least_rows || g->bad || plus != 0)
+    if (!belongs(algo, x) || !takes(*g, x.n) || g->bad || plus != 0)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     if (workspace_of(*g, x.n) > workspace_bytes ||
         (workspace_bytes > 0 && (uintptr_t)workspace % 256 != 0))

@@ -68,10 +68,11 @@ void kva_cudart_register(const void *kernel, const struct kva_cudart_kernel *k);
 
 /* ---- cuBLASLt ---- */
 struct kva_cudart_lt {
-    int none_at_m;    /* no algorithm for this many outputs (0: none such) */
-    int products;     /* counted */
-    int last_algo;    /* of the last product */
-    bool only_splits; /* every algorithm splits k */
+    int none_at_m;   /* no algorithm for this many outputs (0: none such) */
+    int products;    /* counted */
+    int last_algo;   /* of the last product */
+    unsigned only;   /* algorithms that are offered, by bits (0: all) */
+    int silent_from; /* none is offered for so many rows or more (0: always some) */
 };
 extern struct kva_cudart_lt kva_cudart_lt;
 

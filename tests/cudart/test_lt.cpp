@@ -35,7 +35,13 @@ struct sizes {
     bool bf16;
 };
 
-/* One product on the device, its Y as it came back, NaN where nothing was written. */
+int buckets(int rows)
+{
+    return (rows + KVA_LT_ROWS - 1) / KVA_LT_ROWS * KVA_LT_ROWS;
+}
+
+/* One product on the device, its Y as it came back, NaN where nothing was written. Rows
+ * of x behind the n are 0, of y there may be rubbish. */
 struct product {
     kva_rt *rt;
     sizes s;
@@ -67,9 +73,10 @@ struct product {
     {
         w = random_floats((size_t)s.m * (size_t)(s.k + s.w_gap));
         x = random_floats((size_t)s.n * (size_t)(s.k + s.x_gap));
+        x.resize(rows() * (size_t)(s.k + s.x_gap));
         w_bytes = bytes_of(w, s.bf16);
         x_bytes = bytes_of(x, s.bf16);
-        y_bytes = (size_t)s.n * (size_t)(s.m + s.y_gap) * 4;
+        y_bytes = rows() * (size_t)(s.m + s.y_gap) * 4;
         dw = (uint8_t *)kva_rt_alloc(rt, w_bytes.size() + s.shift, false);
         dx = (uint8_t *)kva_rt_alloc(rt, x_bytes.size() + s.shift, false);
         dy = (uint8_t *)kva_rt_alloc(rt, y_bytes + s.shift, false);
@@ -86,13 +93,17 @@ struct product {
         kva_rt_free(rt, dy);
         kva_rt_free(rt, room);
     }
+    size_t rows() const
+    {
+        return (size_t)buckets(s.n) + KVA_LT_ROWS;
+    }
     struct kva_lt_product ask(int first, int rows) const
     {
         struct kva_lt_product p = {};
         size_t each = s.bf16 ? 2 : 4;
 
         p.m = s.m;
-        p.n = rows;
+        p.n = buckets(rows);
         p.k = s.k;
         p.bf16 = s.bf16;
         p.w = dw + s.shift;
@@ -151,11 +162,11 @@ TEST(products_are_those_of_a_double_reference)
 {
     static const sizes all[] = {
         {64, 33, 128, 0, 0, 0, 0, false},   {64, 33, 128, 0, 0, 0, 0, true},
-        {7, 5, 3, 2, 1, 4, 0, false},       {7, 5, 3, 2, 1, 4, 2, true},
-        {1, 1, 1, 0, 0, 0, 4, false},       {130, 17, 300, 12, 0, 6, 0, false},
-        {96, 40, 576, 192, 0, 0, 0, true},  {48, 9, 65, 0, 7, 0, 4, false},
+        {7, 5, 3, 2, 1, 4, 0, false},       {7, 5, 3, 2, 1, 4, 48, true},
+        {1, 1, 1, 0, 0, 0, 16, false},      {130, 17, 300, 12, 0, 6, 0, false},
+        {96, 40, 576, 192, 0, 0, 0, true},  {48, 9, 65, 0, 7, 0, 16, false},
         {33, 600, 64, 0, 0, 31, 16, false}, {16, 3, 96, 0, 0, 0, 32, true},
-        {32, 6, 128, 0, 0, 0, 4, false},    {32, 6, 128, 0, 0, 0, 2, true},
+        {32, 6, 128, 0, 0, 0, 16, false},   {32, 6, 128, 0, 0, 0, 80, true},
     };
     runtime rt;
     library l;
@@ -193,7 +204,7 @@ TEST(a_row_has_the_same_bits_alone_and_among_many)
             CHECK_OK(kva_lt_product(other.lt, &part, kva_rt_stream(rt), err));
         }
         again = p.result();
-        CHECK(memcmp(y.data(), again.data(), p.y_bytes) == 0);
+        CHECK(memcmp(y.data(), again.data(), (size_t)700 * 40 * 4) == 0);
         CHECK_INT(choices(l.lt), 1);
     }
 }
@@ -231,17 +242,73 @@ TEST(where_the_library_has_no_algorithm_that_sums_in_one_piece_the_shape_is_name
 
     kva_cudart_lt.none_at_m = 72;
     CHECK_INT(kva_lt_product(l.lt, &ask, kva_rt_stream(rt), &e), KVA_EUNSUPPORTED);
-    CHECK(strstr(e.text, "cuBLASLt, choice of an algorithm for m 72 k 64 of bf16: ") !=
-          nullptr);
+    CHECK(strstr(e.text, "m 72 k 64 of bf16") && strstr(e.text, "(0 offered)"));
     kva_cudart_lt.none_at_m = 0;
-    kva_cudart_lt.only_splits = true;
+    kva_cudart_lt.only = 1 << 1;
     e = {};
     CHECK_INT(kva_lt_product(l.lt, &ask, kva_rt_stream(rt), &e), KVA_EUNSUPPORTED);
     CHECK(strstr(e.text, "no algorithm for m 72 k 64 of bf16 that sums in one piece") !=
           nullptr);
-    kva_cudart_lt.only_splits = false;
+    kva_cudart_lt.only = 0;
     CHECK_OK(kva_lt_product(l.lt, &ask, kva_rt_stream(rt), err));
     p.check(p.result());
+}
+
+TEST(what_was_offered_and_is_not_fit_is_told)
+{
+    runtime rt;
+    library l;
+    product p(rt, {72, 4, 64, 0, 0, 0, 0, true}, l.lt);
+    struct kva_lt_product ask = p.ask(0, 4);
+    struct kva_error e = {};
+
+    kva_cudart_lt.only = 1 << 1 | 1 << 3 | 1 << 4 | 1 << 8;
+    CHECK_INT(kva_lt_product(l.lt, &ask, kva_rt_stream(rt), &e), KVA_EUNSUPPORTED);
+    for (const char *part : {"64 to 4096 rows (", " offered: ", "1 of tile 64: 4 pieces",
+                             "3 of tile 48: not for 64 rows", "4 of tile 24: state ",
+                             "8 of tile 40: not for 4096 rows"})
+        if (strstr(e.text, part) == nullptr)
+            FAIL("\"%s\" is not in: %s", part, e.text);
+    kva_cudart_lt.only = 0;
+    CHECK_INT(choices(l.lt), 0);
+}
+
+TEST(where_nothing_is_offered_for_many_rows_the_list_for_few_is_asked)
+{
+    runtime rt;
+    library l;
+    product p(rt, {72, 70, 64, 0, 0, 0, 0, true}, l.lt);
+    struct kva_lt_product ask = p.ask(0, 70);
+
+    kva_cudart_lt.silent_from = 512;
+    CHECK_OK(kva_lt_product(l.lt, &ask, kva_rt_stream(rt), err));
+    kva_cudart_lt.silent_from = 0;
+    p.check(p.result());
+    CHECK_INT(choices(l.lt), 1);
+}
+
+TEST(rows_come_in_buckets_at_aligned_addresses)
+{
+    runtime rt;
+    library l;
+    product p(rt, {72, 4, 64, 0, 0, 0, 0, false}, l.lt);
+    int before = kva_cudart_lt.products;
+
+    for (int n : {0, 1, 63, 65, 100, -64, KVA_LT_MOST + KVA_LT_ROWS}) {
+        struct kva_lt_product ask = p.ask(0, 4);
+        struct kva_error e = {};
+
+        ask.n = n;
+        CHECK_INT(kva_lt_product(l.lt, &ask, kva_rt_stream(rt), &e), KVA_EINVALID);
+    }
+    for (int i = 0; i < 3; i++) {
+        struct kva_lt_product ask = p.ask(0, 4);
+        struct kva_error e = {};
+
+        (i == 0 ? ask.w : i == 1 ? ask.x : (const void *&)ask.y) = p.dx + 8;
+        CHECK_INT(kva_lt_product(l.lt, &ask, kva_rt_stream(rt), &e), KVA_EINVALID);
+    }
+    CHECK_INT(kva_cudart_lt.products, before);
 }
 
 TEST(many_shapes_are_remembered)

@@ -48,8 +48,9 @@ const char *kva_lt_choices(const struct kva_lt *)
 }
 
 enum kva_status kva_lt_product(struct kva_lt *lt, const struct kva_lt_product *p, void *,
-                               struct kva_error *)
+                               struct kva_error *err)
 {
+    KVA_TRY(kva_lt_check(p, err));
     lt->products++;
     kva_simt_around(true); /* the library is the device's */
     for (int j = 0; j < p->n; j++)

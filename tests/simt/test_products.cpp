@@ -88,7 +88,7 @@ TEST(bf16_rows_are_the_nearest_ties_to_even)
         std::vector<uint16_t> y(3 * 256), z(3 * 256);
 
         kva_dev_dequant_bf16(&w.d, 0, 3, y.data(), nullptr);
-        kva_dev_to_bf16(w.value.data(), y.size(), z.data(), nullptr);
+        kva_dev_to_bf16(w.value.data(), y.size(), y.size(), z.data(), nullptr);
         for (size_t i = 0; i < y.size(); i++) {
             uint32_t below = kva_bits(w.value[i]) & 0xffff0000u, above = below + 0x10000u;
             double v = w.value[i], a = fabs(v - (double)kva_bits_float(below)),
@@ -103,7 +103,7 @@ TEST(bf16_rows_are_the_nearest_ties_to_even)
                                     3.4e38f, -0.0f,    kva_bits_float(0x7f800001u)};
     std::vector<uint16_t> y(6);
 
-    kva_dev_to_bf16(odd.data(), 6, y.data(), nullptr);
+    kva_dev_to_bf16(odd.data(), 6, 6, y.data(), nullptr);
     CHECK((y[0] & 0x7fff) > 0x7f80);
     CHECK_INT(y[1], 0x7f80);
     CHECK_INT(y[2], 0xff80);
