@@ -17,9 +17,10 @@
 
 template <int D, int HALVES> struct sums_tile {
     static constexpr int keys = D > 128 ? 32 : 64, pitch = D + 8;
+    static constexpr int wide = keys + 4; /* of a row of weights: stores meet in pairs */
     static constexpr int numbers = (keys + HALVES * UNITS) * pitch; /* f16: K, Q */
     static constexpr size_t bytes =
-        sizeof(uint16_t) * (size_t)numbers + sizeof(float) * UNITS * (keys + 1);
+        sizeof(uint16_t) * (size_t)numbers + sizeof(float) * UNITS * wide;
 };
 
 template <int D, int HALVES>
@@ -38,7 +39,7 @@ sums_kernel(const attend_item *items)
     const int h = (int)blockIdx.y, page = (int)blockIdx.x * (KEYS / PAGE);
     const int units = it.rows * (it.heads / v.kv_heads), len = v.len[h];
     uint16_t *const qs = mem + KEYS * PITCH;
-    float *const ps = (float *)(void *)(mem + shape::numbers); /* [UNITS][KEYS + 1] */
+    float *const ps = (float *)(void *)(mem + shape::numbers); /* [UNITS][wide] */
     const int t = (int)threadIdx.x;
 
     if (it.n_sums == 0 || page * PAGE >= len)
@@ -117,9 +118,9 @@ sums_kernel(const attend_item *items)
                     const int key = i * 8 + lane % 4 * 2 + j;
                     float x = attend_cap(kva_mul(s[i][2 * r + j], factor), it.softcap);
 
-                    ps[u * (KEYS + 1) + key] = attend_sees(pos, key_pos[key], it.window)
-                                                   ? kva_exp(x - lse)
-                                                   : 0.0f;
+                    ps[u * shape::wide + key] = attend_sees(pos, key_pos[key], it.window)
+                                                    ? kva_exp(x - lse)
+                                                    : 0.0f;
                 }
         }
         __syncthreads();
@@ -128,7 +129,7 @@ sums_kernel(const attend_item *items)
                 float *y = it.sums[(size_t)i * v.kv_heads + h] + rank0, sum = *y;
 
                 for (int u = 0; u < UNITS; u++)
-                    sum += ps[u * (KEYS + 1) + t];
+                    sum += ps[u * shape::wide + t];
                 *y = sum;
             }
         if (!KVA_MUT(35))

@@ -6,7 +6,8 @@
  * One accumulator for each output, d ascending, fused: the logits are those of the CPU's
  * numerics f32, bit for bit. Operands stand in shared memory as [d][row], so that a
  * thread reads its four rows and its four columns with 16 bytes each; a row of it is
- * padded by four floats against bank conflicts of the transposing store. Thread t has
+ * padded by four floats and a warp stores eight dims of four rows at a time, whose banks
+ * 4 d + r all differ; each row gives a whole sector of 32 bytes. Thread t has
  * rows 4 * (t / 16) .. + 3 and columns 4 * (t % 16) .. + 3. */
 #ifndef KVA_CUDA_TILE_CUH
 #define KVA_CUDA_TILE_CUH
@@ -25,7 +26,7 @@ template <int N, int THREADS>
 KVA_DEVICE void tile_load(const float *x, size_t stride, int rows, int dims, float *to)
 {
     for (int at = (int)threadIdx.x; at < N * TILE_DEEP; at += THREADS) {
-        int r = at / TILE_DEEP, d = at % TILE_DEEP;
+        int r = at / 128 * 4 + at / 8 % 4, d = at / 32 % 4 * 8 + at % 8;
 
         to[d * TILE_WIDE(N) + r] =
             r < rows && d < dims ? x[(size_t)r * stride + (size_t)d] : 0.0f;

@@ -114,8 +114,9 @@ window_weights(struct kva_dev_window w, const struct peak *of, float *out, float
 {
     KVA_SHARED(float4, x4, TILE_FLOATS(ROWS) / 4);
     KVA_SHARED(float4, y4, TILE_FLOATS(TILE_COLS) / 4);
-    KVA_SHARED(float, part, ROWS / 4 * TILE_COLS);
+    KVA_SHARED(float4, part4, ROWS / 4 * TILE_COLS / 4);
     float *xs = (float *)x4, *ys = (float *)y4;
+    const float *part = (const float *)part4;
     int tx = (int)threadIdx.x % 16, ty = (int)threadIdx.x / 16, t = (int)threadIdx.x;
     int a = (int)blockIdx.y, h = a / (w.heads / w.k.heads), dim = w.k.dim;
     size_t first = w.k.off[h], n = w.k.off[h + 1] - first;
@@ -160,9 +161,7 @@ window_weights(struct kva_dev_window w, const struct peak *of, float *out, float
             }
         }
         if constexpr (WHAT != KVA_WINDOW_ROWS) {
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                part[ty * TILE_COLS + tx * 4 + j] = mine[j];
+            part4[ty * (TILE_COLS / 4) + tx] = {mine[0], mine[1], mine[2], mine[3]};
             if (!KVA_MUT(43))
                 __syncthreads();
             /* the barriers of the next product stand before the next writes */

@@ -21,6 +21,11 @@ static float bf16(uint16_t h)
     return f;
 }
 
+static bool zero(const uint8_t *p, size_t bytes)
+{
+    return p[0] == 0 && memcmp(p, p + 1, bytes - 1) == 0;
+}
+
 enum kva_status kva_lt_open(struct kva_lt **lt, struct kva_error *err)
 {
     *lt = new (std::nothrow) kva_lt();
@@ -53,7 +58,15 @@ enum kva_status kva_lt_product(struct kva_lt *lt, const struct kva_lt_product *p
     KVA_TRY(kva_lt_check(p, err));
     lt->products++;
     kva_simt_around(true); /* the library is the device's */
-    for (int j = 0; j < p->n; j++)
+    for (int j = 0; j < p->n; j++) {
+        size_t each = p->bf16 ? sizeof(uint16_t) : sizeof(float);
+
+        if (zero((const uint8_t *)p->x + (size_t)j * (size_t)p->x_stride * each,
+                 (size_t)p->k * each)) { /* what fills a bucket up */
+            memset(p->y + (size_t)j * (size_t)p->y_stride, 0,
+                   (size_t)p->m * sizeof *p->y);
+            continue;
+        }
         for (int i = 0; i < p->m; i++) {
             size_t w = (size_t)i * (size_t)p->w_stride,
                    x = (size_t)j * (size_t)p->x_stride;
@@ -66,6 +79,7 @@ enum kva_status kva_lt_product(struct kva_lt *lt, const struct kva_lt_product *p
                           : fmaf(((const float *)p->x)[x], ((const float *)p->w)[w], sum);
             p->y[(size_t)j * (size_t)p->y_stride + (size_t)i] = sum;
         }
+    }
     kva_simt_around(false);
     return KVA_OK;
 }

@@ -178,6 +178,20 @@ TEST(an_output_does_not_depend_on_the_number_of_outputs)
         for (int r = 0; r < 5; r++)
             CHECK(same(&y[(size_t)(r * 3)], &all[(size_t)(r * 21)], 3));
     }
+    /* so many that blocks take more of them */
+    for (kva_type type : all_types) {
+        weight w = make(type, 1100, 256), few = w;
+        std::vector<float> x = random_floats(5 * 256);
+
+        few.d.out = few.out = 19;
+        for (int rows : {1, 2, 5}) {
+            std::vector<float> all = product(w, x.data(), rows);
+            std::vector<float> y = product(few, x.data(), rows);
+
+            for (int r = 0; r < rows; r++)
+                CHECK(same(&y[(size_t)(r * 19)], &all[(size_t)(r * 1100)], 19));
+        }
+    }
 }
 
 TEST(a_row_of_nan_stays_alone_and_nothing_beyond_x_is_used)
