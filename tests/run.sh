@@ -3,7 +3,7 @@
 #
 #   tests/run.sh [default|fast|slow|all|PATTERN]
 #
-# fast: no oracle comparisons, no command-line runs of the real model, no proof_*; slow: only *_slow.
+# fast: no oracle comparisons, no planted cheats, no command-line runs of the real model, no proof_*; slow: only *_slow.
 # A pattern narrows by path ("methods"). Output of a program is shown when it fails or skips.
 # TEST_JOBS (the number of cores) run beside each other; lines come in the order they end.
 # Last line: N passed, N failed, N skipped.
@@ -18,7 +18,7 @@ export dir
 wanted() { # path
   case $1 in
     *_slow*) [ "$what" = slow ] || [ "$what" = all ] ;;
-    */oracle/* | */cli/real_* | */cli/proof_*) [ "$what" != fast ] && [ "$what" != slow ] ;;
+    */oracle/* | */cheats/* | */cli/real_* | */cli/proof_*) [ "$what" != fast ] && [ "$what" != slow ] ;;
     *) [ "$what" != slow ] ;;
   esac
 }

@@ -105,7 +105,7 @@ answer_kernel(const attend_item *items, int unit_tiles)
 
         attend_fetch<D>(ks, at, v.dim_k, v.dim_k, len - page * PAGE, lane, KVA_WARP);
         kva_async_commit();
-        attend_fetch<D>(vs, at + (size_t)2 * PAGE * v.dim_k, v.dim_k, v.dim_v,
+        attend_fetch<D>(vs, at + (size_t)2 * PAGE * v.dim_k, v.dim_v, v.dim_v,
                         len - page * PAGE, lane, KVA_WARP);
         key = attend_position(v, h, page * PAGE + lane, len);
     }
@@ -198,7 +198,7 @@ answer_kernel(const attend_item *items, int unit_tiles)
         }
         __syncwarp();
         if (next < end)
-            attend_fetch<D>(vs, at + (size_t)2 * PAGE * v.dim_k, v.dim_k, v.dim_v,
+            attend_fetch<D>(vs, at + (size_t)2 * PAGE * v.dim_k, v.dim_v, v.dim_v,
                             len - next * PAGE, lane, KVA_WARP);
         kva_async_commit();
         key = next_key;

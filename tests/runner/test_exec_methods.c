@@ -324,6 +324,12 @@ static const char *const schedules[] = {"oneshot",
                                         "chunked:32+decode:1",
                                         "layerwise+decode:2"};
 enum { N_SCHEDULES = sizeof schedules / sizeof *schedules, PROMPT = 70 };
+/* Under a sanitizer, which slows all this down, one of EVERY pairs and lengths. */
+#ifdef __SANITIZE_ADDRESS__
+enum { EVERY = 3 };
+#else
+enum { EVERY = 1 };
+#endif
 
 static void masked_and_evicted_caches_agree_for_all_methods_and_schedules(void **state)
 {
@@ -341,7 +347,7 @@ static void masked_and_evicted_caches_agree_for_all_methods_and_schedules(void *
 
             if (!plain(texts[i]) && (i + j) % N_SCHEDULES != 0)
                 continue;
-            if (!parses(texts[i], schedules[j], &cell))
+            if ((i + j) % EVERY != 0 || !parses(texts[i], schedules[j], &cell))
                 continue;
             cell.budget =
                 (struct kva_budget){KVA_BUDGET_TOKENS, (int64_t)(total / heads)};
@@ -364,7 +370,7 @@ static void masked_and_evicted_caches_agree_for_all_methods_and_schedules(void *
             kva_method_release(&cell.method);
         }
     print_message("%d methods, %d texts refused, %d pairs\n", n_texts, n_refused, pairs);
-    assert_true(pairs > 250 && seen != 0);
+    assert_true(pairs * EVERY > 250 && seen != 0);
 }
 
 static void layerwise_keeps_the_sets_of_oneshot_at_a_lower_peak(void **state)
@@ -614,7 +620,8 @@ static void every_length_and_budget_leaves_one_to_n_entries(void **state)
         o.collect = &want;
         o.n_collect = want.kind != KVA_COLLECT_NONE;
         (void)kva_method_needs(&cell.method, &o.q_window);
-        for (int n = 1; n <= 64; n += plain(texts[i]) ? 1 : 1 + (n * 5 + i) % 23) {
+        for (int n = 1; n <= 64;
+             n += plain(texts[i]) ? EVERY : EVERY + (n * 5 + i) % 23) {
             snprintf(now, sizeof now, "%s, %d entries", texts[i], n);
             OK(kva_session_new(model, &o, &s, err));
             OK(kva_prefill(model, s, ids, n, 0, NULL, err));

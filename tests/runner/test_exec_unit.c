@@ -70,6 +70,13 @@ static enum kva_status run_once(struct kva_plan *plan, struct heard *h,
     return kva_exec_unit(plan, 0, false, &opts, &sink, &rows, err);
 }
 
+/* Of the allocations one in STEP fails, once; fewer under a sanitizer, which is slow. */
+#ifdef __SANITIZE_ADDRESS__
+enum { STEP = 137 };
+#else
+enum { STEP = 37 };
+#endif
+
 static void an_outcome_does_not_depend_on_what_ran_out_of_memory(void **state)
 {
     struct kva_suite_opts none = {0};
@@ -88,7 +95,7 @@ static void an_outcome_does_not_depend_on_what_ran_out_of_memory(void **state)
     assert_int_equal(plan.n_units, 1);
     assert_int_equal(run_once(&plan, &want, &err), KVA_OK);
     assert_int_equal(want.n, plan.n_cells);
-    for (long at = 1; at < 4000; at += 37) {
+    for (long at = 1; at < 4000; at += STEP) {
         enum kva_status rc;
 
         err = (struct kva_error){0};
@@ -113,7 +120,7 @@ static void an_outcome_does_not_depend_on_what_ran_out_of_memory(void **state)
     }
     print_message("%d runs whole, %d failed as a whole, %d outcomes out of memory\n",
                   whole, failed, oom);
-    assert_true(whole > 40);
+    assert_true(whole * STEP > 1500);
     kva_plan_release(&plan);
     kva_suite_release(&suite);
     kva_buf_release(&report);

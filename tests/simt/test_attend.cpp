@@ -44,6 +44,8 @@ struct store {
             id[i] = (int32_t)i;
         for (size_t i = pages; i > 1; i--)
             std::swap(id[i - 1], id[(size_t)random_below((int)i)]);
+        /* the last one is in use: what is read behind it is seen by a sanitizer */
+        std::iter_swap(id.begin(), std::max_element(id.begin(), id.end()));
         size_t next = 0;
         for (int h = 0; h < kv_heads; h++)
             for (int j = 0; j < n[(size_t)h]; j++) {
@@ -751,7 +753,9 @@ TEST(the_table_attends_as_the_cpu_does_over_the_same_stores)
 
                 std::vector<float> eleven = half.attend(q, rows, N - rows, context, true);
 
-                CHECK_CLOSE(host.data(), want.data(), want.size(), 2e-6);
+                /* 22 bits of a query: 2^-22 of the sum of 64 |q k| at most, twice as
+                 * much after the softmax, of values up to 2 */
+                CHECK_CLOSE(host.data(), want.data(), want.size(), 6e-6);
                 CHECK_CLOSE(eleven.data(), want.data(), want.size(), 0x1p-9);
                 /* of the outputs, those of contexts over f16 caches have another form */
                 const size_t out_bytes = (size_t)(2 * rows * 6 * 64) * sizeof(float);

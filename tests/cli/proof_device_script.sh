@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# device_script.sh - tests/device/run.sh without a device: every part says what became of it, one
+# proof_device_script.sh - tests/device/run.sh without a device: every part says what became of it, one
 # part's failure or endless loop hides no other, the JSON is whole, parts of a file are joined by
 # hash; what `report --device` makes of it; the synthetic model on the processor.
 . tests/cli/common.inc

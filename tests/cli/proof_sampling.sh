@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sampling.sh - sampled answers from suite to report: the plan says how, resources, shards, kills and
+# proof_sampling.sh - sampled answers from suite to report: the plan says how, resources, shards, kills and
 # more draws later change no token, the greedy cells beside them are what they were, pairs are means.
 . tests/cli/common.inc
 . tests/cli/proof.inc

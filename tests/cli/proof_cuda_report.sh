@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# cuda_report.sh - `make cuda-report`: stored output of the compiler becomes the table, worked
+# proof_cuda_report.sh - `make cuda-report`: stored output of the compiler becomes the table, worked
 # occupancies, what it refuses; with nvcc also the kernels of the tree.
 . tests/cli/common.inc
 if ! command -v python3 >/dev/null; then
@@ -90,7 +90,7 @@ echo 'read	good' >"$T/roof"
 check a_short_line_fails 1 report --ptxas "$T/clean" --ptx "$T/k.ptx" --roofline "$T/roof"
 has the_columns_are_counted "$T/err" 'roof:1: 2 columns, 9 are wanted'
 
-# the roofline and the kernels of the tree name each other (with the compiler: cuda_report_slow.sh)
+# the roofline and the kernels of the tree name each other (with the compiler: proof_cuda_report_slow.sh)
 awk -F'\t' '!/^#/ && $2 != "kernel" && $2 != "cublasLt" && NF {print $2}' kernels/cuda/roofline.tsv | LC_ALL=C sort -u >"$T/rows"
 python3 - kernels/cuda/*.cu >"$T/kernels" <<'END'
 import re, sys
