@@ -120,17 +120,21 @@ none resumed_is_complete sigINT "SELECT c.slug FROM cell c WHERE (SELECT count(*
   WHERE o.cell_id = c.cell_id AND s.idx < 20 AND o.status = 'ok') <> 20"
 count resumed_has_nothing_twice sigINT 0 "SELECT count(*) FROM (SELECT 1 FROM outcome GROUP BY cell_id, sample_id, rep HAVING count(*) > 1)"
 
-# A worker killed costs its unit, which the next run repeats
-"$KVAUDIT" run "$T/s.json" --db "$T/w.db" --jobs 1 --progress none >"$T/out" 2>"$T/err" &
-pid=$!
-wait_for w 5 $pid
-kill -KILL $(kids $pid)
-wait $pid
-rc=$?
+# A worker killed costs its unit, which the next run repeats. When a run gets through before the
+# signal, another is begun.
+for w in w1 w2 w3 w4 w5 w6 w7 w8 w9; do
+  "$KVAUDIT" run "$T/s.json" --db "$T/$w.db" --jobs 1 --progress none >"$T/out" 2>"$T/err" &
+  pid=$!
+  wait_for $w 5 $pid
+  kill -KILL $(kids $pid) 2>/dev/null
+  wait $pid
+  rc=$?
+  [ $rc -eq 0 ] || break
+done
 is killed_worker_exit $rc 5
 has killed_worker_is_said "$T/err" "killed by signal 9"
-[ "$(stored w)" -ge $((total - 10)) ] && ok killed_worker_costs_one_unit || no killed_worker_costs_one_unit "$(stored w) of $total"
-run_suite s w 0 --jobs 2
-sql w "$OUTCOMES" >"$T/w.txt"
+[ "$(stored $w)" -ge $((total - 10)) ] && ok killed_worker_costs_one_unit || no killed_worker_costs_one_unit "$(stored $w) of $total"
+run_suite s $w 0 --jobs 2
+sql $w "$OUTCOMES" >"$T/w.txt"
 same killed_unit_is_repeated "$T/w.txt" "$T/base.txt"
 exit $bad
