@@ -47,7 +47,7 @@ lib = $(B)/lib$(1).a
 # link order follows the include direction: users first
 LIBS := $(foreach m,runner reports db tasks models metrics methods kernels kva,$(call lib,$(m)))
 
-.PHONY: all cuda test golden bench lint format check install coverage dist clean help deps fuzz \
+.PHONY: all cuda test golden bench lint format check install coverage dist clean help deps fuzz soak \
   quickstart fetch smoke simulate cuda-report cuda-tests cuda-carry
 all: $(O)/kvaudit
 
@@ -243,6 +243,13 @@ FUZZ_BINS := $(filter $(B)/tests/fuzz/%,$(TEST_BINS))
 fuzz: $(FUZZ_BINS)
 	$(Q)for t in $(FUZZ_BINS); do FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $$t || exit 1; done
 
+# the emulator's programs under seeds that `make test` never takes: make soak SOAK=20
+SOAK ?= 20
+soak: $(SIMT_TESTS) $(CUDART_TESTS)
+	$(Q)for t in $(filter-out %_engine %_engine_slow,$(SIMT_TESTS) $(CUDART_TESTS)); do \
+	  for n in $$(seq $(SOAK)); do KVA_SEED=fresh $$t >$(O)/soak.txt 2>&1 || { cat $(O)/soak.txt; exit 1; }; done; \
+	  echo "$$t: $(SOAK) seeds passed"; done
+
 lint: $(LIBS)
 	$(Q)B=$(B) tests/lint.sh
 
@@ -348,6 +355,7 @@ help:
 	@echo "make cuda-carry    build/carry.tar.xz: all that tests/device/run.sh needs on a machine with a GPU"
 	@echo "make cuda-report   registers, spills, occupancy of the device kernels; times by the roofline"
 	@echo "make fuzz          stored and random inputs, FUZZ_SECONDS=60 each; SAN=address,undefined"
+	@echo "make soak          the emulator's programs under SOAK=20 fresh seeds each"
 	@echo "make install       PREFIX, DESTDIR: program, manual page, completion, configs"
 	@echo "make coverage, dist, clean"
 	@echo "O=DIR object directory, V=1 show commands"

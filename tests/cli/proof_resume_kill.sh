@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # proof_resume_kill.sh - SIGKILL of the parent at 20 random points, SIGINT, and SIGKILL of a worker: no
 # outcome is lost or stored twice, the file stays whole, and what it holds in the end is what an
-# undisturbed run holds.  KVA_SEED=N repeats a sequence of points.
+# undisturbed run holds.  KVA_SEED=N takes other points.
 . tests/cli/common.inc
 . tests/cli/proof.inc
-seed=${KVA_SEED:-$((RANDOM * 32768 + RANDOM))}
+seed=${KVA_SEED:-1}
 echo "seed $seed"
 RANDOM=$((seed % 32768))
 rnd() { echo $(((RANDOM * 32768 + RANDOM) % $1)); }
