@@ -105,8 +105,8 @@ out:
 }
 
 const char *const kva_task_data_names[] = {
-    "squad",   "hotpot",  "essays", "longbench", "longbench_v2",
-    "scbench", "math500", "aime25", "gsm8k",     NULL};
+    "squad",   "hotpot",  "essays", "english_words", "longbench", "longbench_v2",
+    "scbench", "math500", "aime25", "gsm8k",         NULL};
 
 enum kva_status kva_data_find(const struct kva_task_opts *opts, const char *name,
                               const char *file, struct kva_buf *path,

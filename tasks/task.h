@@ -102,7 +102,8 @@ struct kva_item {
 /* Names that data sets of the user can have. NULL-terminated. */
 extern const char *const kva_task_data_names[];
 /* A data file or directory of the user, by the name a task asks for: "squad", "hotpot",
- * "essays", "longbench", "longbench_v2", "math500", "aime25", "gsm8k". */
+ * "essays", "english_words", "longbench", "longbench_v2", "scbench", "math500", "aime25",
+ * "gsm8k". */
 struct kva_task_data {
     const char *name, *path;
 };

@@ -98,6 +98,7 @@ static inline struct kva_task *open_dialect(const char *task, int limit,
              strncmp(task, "qa_", 3) == 0 ? ":data=mini" : "", limit);
     if (rare)
         write_english_words(words);
+    assert_string_equal(kva_nearest(data.name, kva_task_data_names), data.name);
     opened = open_with(text, &opts);
     if (rare)
         unlink(words);

@@ -2,6 +2,8 @@
 /* test_data.c - the files that the program carries are the published ones. */
 #include "tests/tasks/tasks_test.h"
 
+#include <unistd.h>
+
 static void carried_bytes_have_the_stated_sha256(void **state)
 {
     (void)state;
@@ -79,12 +81,63 @@ static void a_data_directory_replaces_what_is_carried(void **state)
     kva_task_close(read);
 }
 
+/* Every name that a task asks for can be given (`--data`, the suite's "data"). */
+static void a_data_set_is_found_by_its_name(void **state)
+{
+    char dir[] = "/tmp/kva-test-data-XXXXXX", file[64];
+    struct kva_buf path;
+
+    (void)state;
+    kva_buf_init(&path, 0);
+    assert_non_null(mkdtemp(dir));
+    snprintf(file, sizeof file, "%s/x.json", dir);
+    assert_int_equal(kva_write_file(file, "{}", 2, NULL), KVA_OK);
+    for (const char *const *name = kva_task_data_names; *name; name++) {
+        /* as it is given: a directory, a file of any name, relative to the suite */
+        const struct {
+            const char *given, *base;
+        } WAY[] = {{dir, NULL},
+                   {dir, "/no/such/place"},
+                   {file, "/no/such/place"},
+                   {"x.json", dir},
+                   {".", dir}};
+
+        for (size_t i = 0; i < sizeof WAY / sizeof WAY[0]; i++) {
+            struct kva_task_data data[] = {{"other", "/no/such/file"},
+                                           {*name, WAY[i].given}};
+            struct kva_task_opts opts = {
+                .data = data, .n_data = 2, .base_dir = WAY[i].base};
+
+            assert_int_equal(kva_data_find(&opts, *name, "x.json", &path, NULL), KVA_OK);
+            assert_non_null(strstr(path.data, dir));
+        }
+    }
+    unlink(file);
+    rmdir(dir);
+    kva_buf_release(&path);
+}
+
+static void what_is_nowhere_says_how_to_name_it(void **state)
+{
+    struct kva_task_opts opts = {.base_dir = "/no/such/place"};
+    struct kva_error err = {0};
+    struct kva_buf path;
+
+    (void)state;
+    kva_buf_init(&path, 0);
+    assert_int_equal(kva_data_find(&opts, "squad", "x.json", &path, &err), KVA_EIO);
+    assert_non_null(strstr(err.text, "/data/squad/x.json; name it with --data squad="));
+    kva_buf_release(&path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(carried_bytes_have_the_stated_sha256),
         TEST(the_shared_copies_are_the_same),
         TEST(a_data_directory_replaces_what_is_carried),
+        TEST(a_data_set_is_found_by_its_name),
+        TEST(what_is_nowhere_says_how_to_name_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
