@@ -241,7 +241,7 @@ int kva_cmd_audit(int argc, char **argv)
                            &db, &err));
     KVA_GO(kva_plan_new(&suite, db, o.threads, &plan, &err));
     if (opt.dry_run) {
-        KVA_GO(kva_sweep_show(&plan, db, o.threads, &err));
+        KVA_GO(kva_sweep_show(&plan, db, o.threads, false, &err));
         goto out;
     }
     code = kva_sweep(&plan, db, &o);

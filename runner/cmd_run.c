@@ -14,7 +14,7 @@
 #include "runner/sweep_args.h"
 
 static struct {
-    int dry_run, keep_going, chunk, trace_kept, prompts, slurm, rescore, fetch;
+    int dry_run, probe, keep_going, chunk, trace_kept, prompts, slurm, rescore, fetch;
     const char *shard, *balance, *db_dir, *metric, *journal;
 } opt;
 
@@ -22,7 +22,12 @@ const struct kva_opt *kva_cmd_run_options(void)
 {
     static const struct kva_opt table[] = {
         {"dry-run", 'n', KVA_OPT_FLAG, &opt.dry_run, NULL,
-         "print the plan: cells, outcomes done and to do; run nothing", 0, 0},
+         "print the plan: cells, outcomes done and to do, time, memory; run nothing", 0,
+         0},
+        {"probe", 0, KVA_OPT_FLAG, &opt.probe, NULL,
+         "with --dry-run: where no earlier run tells the time, read two prompts to "
+         "estimate it; nothing is stored",
+         0, 0},
         KVA_SWEEP_CELLS,
         {"keep-going", 0, KVA_OPT_FLAG, &opt.keep_going, NULL,
          "go on with a model that is at its guess floor in every task", 0, 0},
@@ -191,6 +196,8 @@ int kva_cmd_run(int argc, char **argv)
     if (opt.journal != NULL && strcmp(opt.journal, "wal") != 0 &&
         strcmp(opt.journal, "delete") != 0)
         return kva_command_usage("run", "--journal is wal or delete");
+    if (opt.probe && (!opt.dry_run || opt.rescore))
+        return kva_command_usage("run", "--probe is for --dry-run of a suite");
     if (opt.rescore)
         return rescore(argc);
     if (opt.metric != NULL)
@@ -220,7 +227,7 @@ int kva_cmd_run(int argc, char **argv)
                            &db, &err));
     KVA_GO(kva_plan_new(&suite, db, o.threads, &plan, &err));
     if (opt.dry_run)
-        KVA_GO(kva_sweep_show(&plan, db, o.threads, &err));
+        KVA_GO(kva_sweep_show(&plan, db, o.threads, opt.probe != 0, &err));
     else
         code = kva_sweep(&plan, db, &o);
 out:

@@ -3,8 +3,10 @@
  *
  * Time of shared work: the mean of earlier units of the same task where there are some,
  * else the fit over all units of the model on this machine (perf_digest), with n_gen the
- * rows of questions and answers. Time of cells that run alone: the fit over the rows of
- * such cells. Memory is an upper bound: local layers count as full ones. */
+ * rows of questions and answers, else, when asked for, the fit over two probe prompts. A
+ * cell that evicts while it reads its prompt reads it by itself. Time of cells that run
+ * alone: the fit over the rows of such cells. Memory is an upper bound: local layers
+ * count as full ones. */
 #include "runner/forecast.h"
 
 #include <math.h>
@@ -14,6 +16,7 @@
 
 #include "metrics/metric.h"
 #include "runner/env_row.h"
+#include "runner/exec_internal.h"
 
 /* Share of discordant pairs assumed without history (reports.md 4.7). */
 #define DISCORDANT 0.10
@@ -21,6 +24,10 @@
 #define QUESTION_ROWS 32
 /* Warm-up runs of a sitting, at the least. */
 #define WARM_RUNS 3
+/* Tokens of the longer probe prompt (the other has a quarter) and answered behind each.
+ */
+#define PROBE_TOKENS 1024
+#define PROBE_STEPS  8
 
 /* ---- the fit
  * --------------------------------------------------------------------------------- */
@@ -89,70 +96,150 @@ double kva_time_fit_ns(const struct kva_time_fit *fit, double n_ctx, double n_ge
     return fit->a * n_ctx + fit->b * n_ctx * n_ctx + fit->c * n_gen;
 }
 
+/* ---- probes
+ * --------------------------------------------------------------------------------- */
+
+/* rows[2]: a prompt of n tokens without and with an answer behind it. Which tokens they
+ * are changes no time. */
+static enum kva_status probe_prompt(struct kva_model *m, int n, enum kva_type kv,
+                                    struct kva_db_time *rows, struct kva_error *err)
+{
+    const struct kva_model_info *info = kva_model_info(m);
+    struct kva_session_opts o = {.kv = kv,
+                                 .mode = KVA_KV_PHYSICAL,
+                                 .page_cap = kva_page_cap(info, NULL, n, PROBE_STEPS)};
+    struct kva_session *s = NULL;
+    struct kva_row row = {0};
+    int32_t id[KVA_CHUNK];
+    uint64_t start;
+    enum kva_status rc;
+
+    KVA_GO(kva_session_new(m, &o, &s, err));
+    start = kva_now_ns();
+    for (int at = 0; at < n; at += KVA_CHUNK) {
+        int len = n - at < KVA_CHUNK ? n - at : KVA_CHUNK;
+
+        for (int i = 0; i < len; i++)
+            id[i] = (at + i) % info->vocab;
+        if (kva_interrupted) {
+            rc = KVA_FAIL(err, KVA_EINTERRUPTED, "stopped while probing");
+            goto out;
+        }
+        KVA_GO(kva_prefill(m, s, id, len, 0, &row, err));
+    }
+    rows[0] = (struct kva_db_time){n, 0, (double)(kva_now_ns() - start)};
+    for (int i = 0; i < PROBE_STEPS; i++) {
+        row = (struct kva_row){
+            .session = s, .token = row.argmax, .logits = true, .target = -1};
+        KVA_GO(kva_step(m, &row, 1, NULL, err));
+    }
+    rows[1] = (struct kva_db_time){n, PROBE_STEPS, (double)(kva_now_ns() - start)};
+out:
+    kva_session_free(s);
+    return rc;
+}
+
+static enum kva_status probe_model(struct kva_model *m, enum kva_type kv,
+                                   struct kva_time_fit *fit, struct kva_error *err)
+{
+    int room = kva_model_info(m)->ctx_train - PROBE_STEPS;
+    int n = room < PROBE_TOKENS ? room : PROBE_TOKENS;
+    struct kva_db_time rows[4];
+
+    if (n < 4) /* a model that reads next to nothing */
+        return KVA_OK;
+    /* the first prompt finds weights that nobody has touched yet: it counts for nothing
+     */
+    KVA_TRY(probe_prompt(m, n / 4, kv, rows, err));
+    KVA_TRY(probe_prompt(m, n / 4, kv, rows, err));
+    KVA_TRY(probe_prompt(m, n, kv, rows + 2, err));
+    kva_time_fit(rows, 4, fit);
+    return KVA_OK;
+}
+
 /* ---- time
  * ------------------------------------------------------------------------------------ */
 
+/* Of a model in one of its numerics. */
 struct fits {
+    bool known;
     struct kva_time_fit shared, alone;
 };
+struct clock {
+    const struct kva_plan *plan;
+    struct kva_db *db; /* NULL: nothing was ever run */
+    int threads;
+    bool probe;
+    bool *probed;      /* [models] */
+    struct fits *fits; /* [models][KVA_NUMERICS] */
+};
 
-static enum kva_status fit_of(struct kva_db *db, const struct kva_plan_model *m,
+static enum kva_status fit_of(struct kva_db *db, const uint8_t model[32],
                               const uint8_t perf[32], bool alone,
                               struct kva_time_fit *fit, struct kva_error *err)
 {
     struct kva_db_time *rows;
     size_t n;
 
-    KVA_TRY(kva_db_times(db, m->digest, perf, alone, &rows, &n, err));
+    KVA_TRY(kva_db_times(db, model, perf, alone, &rows, &n, err));
     kva_time_fit(rows, n, fit);
     free(rows);
     return KVA_OK;
 }
 
-static enum kva_status fits_of(const struct kva_plan *p, struct kva_db *db, int threads,
-                               struct fits *f, struct kva_error *err)
+/* What earlier runs on this machine tell. */
+static enum kva_status look_back(const struct clock *k, const struct kva_unit *u,
+                                 struct fits *f, struct kva_error *err)
 {
-    for (int i = 0; i < p->n_models; i++) {
-        const struct kva_plan_model *m = &p->models[i];
-        const struct kva_model *open = kva_plan_any_model(m);
-        struct kva_env_row env;
+    const struct kva_plan_model *m = &k->plan->models[u->model];
+    struct kva_ops *ops = kva_model_ops(m->open[u->numerics]);
+    struct kva_env_row env;
 
-        if (open == NULL)
-            continue;
-        KVA_TRY(kva_env_row(kva_model_ops(open)->backend, kva_model_ops(open), threads,
-                            &env, err));
-        KVA_TRY(fit_of(db, m, env.row.perf_digest, false, &f[i].shared, err));
-        KVA_TRY(fit_of(db, m, env.row.perf_digest, true, &f[i].alone, err));
-    }
+    if (f->known || k->db == NULL)
+        return KVA_OK;
+    KVA_TRY(kva_env_row(ops->backend, ops, k->threads, &env, err));
+    KVA_TRY(fit_of(k->db, m->digest, env.row.perf_digest, false, &f->shared, err));
+    KVA_TRY(fit_of(k->db, m->digest, env.row.perf_digest, true, &f->alone, err));
+    f->known = true;
     return KVA_OK;
 }
 
 /* ns of one unit; NaN: unknown. */
-static enum kva_status unit_ns(const struct kva_plan *p, struct kva_db *db,
-                               const struct kva_unit *u, const struct fits *f, double *ns,
-                               struct kva_error *err)
+static enum kva_status unit_ns(const struct clock *k, const struct kva_unit *u,
+                               double *ns, struct kva_error *err)
 {
+    const struct kva_plan *p = k->plan;
     const struct kva_plan_task *t = &p->tasks[u->task];
-    double max_new = kva_task_info(t->task)->max_new_tokens, rate, runs = 0;
-    int shared = 0;
+    struct fits *f = &k->fits[u->model * KVA_NUMERICS + u->numerics];
+    double max_new = kva_task_info(t->task)->max_new_tokens, rate = -1, runs = 0;
+    int shared = 0, own = 0;
 
-    KVA_TRY(kva_db_unit_rate(db, p->models[u->model].digest, t->digest, &rate, err));
+    KVA_TRY(look_back(k, u, f, err));
+    if (k->db != NULL)
+        KVA_TRY(
+            kva_db_unit_rate(k->db, p->models[u->model].digest, t->digest, &rate, err));
     for (int j = 0; j < u->n_jobs; j++) {
+        const struct kva_cell *c = &p->cells[u->jobs[j].cell];
+
         shared += !u->jobs[j].perf;
+        own += !u->jobs[j].perf && kva_prefills_own(c);
         runs += u->jobs[j].perf;
         if (u->jobs[j].repeat)
-            runs += WARM_RUNS + p->cells[u->jobs[j].cell].perf_reps;
+            runs += WARM_RUNS + c->perf_reps;
+    }
+    if (k->probe && rate < 0 && f->shared.n == 0 && (shared > 0 || f->alone.n == 0)) {
+        KVA_TRY(
+            probe_model(p->models[u->model].open[u->numerics], u->kv, &f->shared, err));
+        k->probed[u->model] = f->shared.n > 0;
     }
     *ns = 0;
-    if (shared > 0) {
-        if (rate >= 0)
-            *ns = rate * shared;
-        else if (f->shared.n > 0)
-            *ns =
-                kva_time_fit_ns(&f->shared, t->n_ctx, shared * (max_new + QUESTION_ROWS));
-        else
-            *ns = (double)NAN;
-    }
+    if (shared > 0 && rate >= 0)
+        *ns = rate * shared;
+    else if (shared > 0 && f->shared.n > 0)
+        *ns = (own + (own < shared)) * kva_time_fit_ns(&f->shared, t->n_ctx, 0) +
+              shared * kva_time_fit_ns(&f->shared, 0, max_new + QUESTION_ROWS);
+    else if (shared > 0)
+        *ns = (double)NAN;
     if (runs > 0 && f->alone.n > 0)
         *ns += runs * kva_time_fit_ns(&f->alone, t->n_ctx, max_new);
     else if (runs > 0 && rate >= 0)
@@ -164,25 +251,24 @@ static enum kva_status unit_ns(const struct kva_plan *p, struct kva_db *db,
     return KVA_OK;
 }
 
-static enum kva_status time_of(const struct kva_plan *p, struct kva_db *db, int threads,
-                               double *seconds, struct kva_error *err)
+static enum kva_status time_of(struct clock *k, double *seconds, struct kva_error *err)
 {
-    struct fits *f = kva_calloc((size_t)p->n_models + 1, sizeof *f);
+    const struct kva_plan *p = k->plan;
     double sum = 0;
     enum kva_status rc = KVA_OK;
 
-    if (f == NULL)
+    k->fits = kva_calloc((size_t)p->n_models * KVA_NUMERICS + 1, sizeof k->fits[0]);
+    if (k->fits == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "out of memory");
-    KVA_GO(fits_of(p, db, threads, f, err));
     for (int u = 0; u < p->n_units; u++) {
         double ns;
 
-        KVA_GO(unit_ns(p, db, &p->units[u], &f[p->units[u].model], &ns, err));
+        KVA_GO(unit_ns(k, &p->units[u], &ns, err));
         sum += ns;
     }
     *seconds = sum / 1e9;
 out:
-    free(f);
+    free(k->fits);
     return rc;
 }
 
@@ -234,13 +320,16 @@ void kva_forecast_release(struct kva_forecast *f)
 {
     free(f->cell);
     free(f->misfit);
+    free(f->probed);
     f->cell = NULL;
     f->misfit = NULL;
+    f->probed = NULL;
 }
 
 enum kva_status kva_forecast(const struct kva_plan *p, struct kva_db *db, int threads,
-                             struct kva_forecast *f, struct kva_error *err)
+                             bool probe, struct kva_forecast *f, struct kva_error *err)
 {
+    struct clock clock = {.plan = p, .db = db, .threads = threads, .probe = probe};
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     double each = -1;
 
@@ -248,17 +337,18 @@ enum kva_status kva_forecast(const struct kva_plan *p, struct kva_db *db, int th
     f->machine_bytes = pages > 0 && page > 0 ? (double)pages * (double)page : 0;
     f->disk_bytes = 0;
     f->cell = kva_calloc((size_t)p->n_cells + 1, sizeof f->cell[0]);
-    if (f->cell == NULL)
+    f->probed = clock.probed = kva_calloc((size_t)p->n_models + 1, sizeof f->probed[0]);
+    if (f->cell == NULL || f->probed == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "out of memory");
     KVA_TRY(kva_misfits(p, &f->misfit, &f->n_misfit, err));
     for (int i = 0; i < p->n_cells; i++) {
         f->cell[i].peak_bytes = peak_of(p, &p->cells[i]);
         KVA_TRY(compare_of(p, db, &p->cells[i], &f->cell[i], err));
     }
-    if (db != NULL) {
-        KVA_TRY(time_of(p, db, threads, &f->seconds, err));
+    if (db != NULL || probe)
+        KVA_TRY(time_of(&clock, &f->seconds, err));
+    if (db != NULL)
         KVA_TRY(kva_db_bytes_per_outcome(db, &each, err));
-    }
     for (int u = 0; u < p->n_units; u++)
         for (int j = 0; j < p->units[u].n_jobs; j++)
             if (!p->units[u].jobs[j].perf)

@@ -25,14 +25,17 @@ struct kva_forecast_cell {
 };
 struct kva_forecast {
     double seconds; /* of one worker; NaN: unknown */
+    bool *probed;   /* [plan->n_models] the time of some of its units is by probes */
     double machine_bytes, disk_bytes;
     struct kva_forecast_cell *cell; /* [plan->n_cells] */
     struct kva_misfit *misfit;
     int n_misfit;
 };
-/* db: of earlier runs, NULL none. threads: as kva_plan_new. */
+/* db: of earlier runs, NULL none. threads: as kva_plan_new. probe: where no earlier run
+ * tells the time, two prompts are read and a few tokens answered; nothing of it is
+ * stored. */
 enum kva_status kva_forecast(const struct kva_plan *p, struct kva_db *db, int threads,
-                             struct kva_forecast *f, struct kva_error *err);
+                             bool probe, struct kva_forecast *f, struct kva_error *err);
 void kva_forecast_release(struct kva_forecast *f);
 
 #endif

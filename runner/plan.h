@@ -232,6 +232,7 @@ enum kva_status kva_plan_verdict(const struct kva_plan *p, struct kva_db *db,
                                  struct kva_plan_verdict *v, struct kva_error *err);
 /* Human dry run (cells, outcomes, estimates of forecast.h) or its JSON. */
 enum kva_status kva_plan_print(const struct kva_plan *p, struct kva_db *db, int threads,
-                               bool json, struct kva_buf *out, struct kva_error *err);
+                               bool probe, bool json, struct kva_buf *out,
+                               struct kva_error *err);
 
 #endif

@@ -391,13 +391,18 @@ static void print_text(const struct kva_plan *p, const struct group *g, int n,
     if (s->duplicates_dropped)
         kva_buf_printf(out, "%d duplicate cells dropped\n", s->duplicates_dropped);
     if (isnan(f->seconds)) {
-        kva_buf_puts(out,
-                     "estimated time: unknown (no earlier units of these tasks; a run "
-                     "with --limit 2 makes some)\n");
+        kva_buf_puts(out, "estimated time: unknown (no earlier units of these tasks: run "
+                          "--limit 2 makes\n  some, run --dry-run --probe reads two "
+                          "prompts instead)\n");
     } else {
         kva_duration_text(f->seconds, when);
         kva_buf_printf(out, "estimated time: %s of one worker\n", when);
     }
+    for (int i = 0; i < p->n_models; i++)
+        if (f->probed[i])
+            kva_buf_printf(out,
+                           "  (%s by two probe prompts; answers in a wave take less)\n",
+                           p->models[i].suite->id);
     print_misfits(p, f, out);
     print_memory(p, f, out);
     kva_buf_puts(out, "the database grows by about ");
@@ -434,25 +439,28 @@ static enum kva_status print_json(const struct kva_plan *p, const int *todo,
                                   const int *perf, const struct kva_forecast *f,
                                   struct kva_buf *out, struct kva_error *err)
 {
-    json_t *cells = json_array(), *excluded = json_array(), *o,
+    json_t *cells = json_array(), *excluded = json_array(), *probed = json_array(), *o,
            *rules = rules_of(p->suite);
     char *text;
 
+    for (int i = 0; i < p->n_models; i++)
+        if (f->probed[i])
+            json_array_append_new(probed, json_string(p->models[i].suite->id));
     for (int i = 0; i < p->n_cells; i++)
         json_array_append_new(cells, cell_json(p, &p->cells[i], f, todo[i], perf[i]));
     for (int i = 0; i < p->suite->n_excluded; i++)
         json_array_append_new(excluded, json_integer(p->suite->excluded[i]));
     o = json_pack(
-        "{s:s, s:s, s:s?, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:o, s:O?, s:o, s:f, "
-        "s:f, s:o, s:o, s:o}",
+        "{s:s, s:s, s:s?, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:o, s:O?, s:o, s:o, "
+        "s:f, s:f, s:o, s:o, s:o}",
         "schema", "kvaudit.plan/1", "suite", p->suite->name, "label", p->suite->note,
         "limit", p->suite->limit, "planned", (json_int_t)p->n_planned, "done",
         (json_int_t)p->n_done, "retriable", (json_int_t)p->n_retriable, "todo",
         (json_int_t)p->n_todo, "perf_todo", (json_int_t)p->n_perf_todo, "units",
         p->n_units, "duplicates", p->suite->duplicates_dropped, "excluded", excluded,
         "exclude", rules, "seconds",
-        isnan(f->seconds) ? json_null() : json_real(f->seconds), "machine_bytes",
-        f->machine_bytes, "disk_bytes", f->disk_bytes, "shard",
+        isnan(f->seconds) ? json_null() : json_real(f->seconds), "probed", probed,
+        "machine_bytes", f->machine_bytes, "disk_bytes", f->disk_bytes, "shard",
         p->suite->shard.n > 0
             ? json_pack("{s:i, s:i, s:s, s:i, s:i}", "i", p->suite->shard.i, "n",
                         p->suite->shard.n, "balance",
@@ -472,7 +480,8 @@ static enum kva_status print_json(const struct kva_plan *p, const int *todo,
 }
 
 enum kva_status kva_plan_print(const struct kva_plan *p, struct kva_db *db, int threads,
-                               bool json, struct kva_buf *out, struct kva_error *err)
+                               bool probe, bool json, struct kva_buf *out,
+                               struct kva_error *err)
 {
     int *todo = kva_calloc((size_t)p->n_cells + 1, sizeof todo[0]);
     int *perf = kva_calloc((size_t)p->n_cells + 1, sizeof perf[0]);
@@ -486,7 +495,7 @@ enum kva_status kva_plan_print(const struct kva_plan *p, struct kva_db *db, int 
         goto out;
     }
     count_jobs(p, todo, perf);
-    KVA_GO(kva_forecast(p, db, threads, &f, err));
+    KVA_GO(kva_forecast(p, db, threads, probe, &f, err));
     if (json) {
         rc = print_json(p, todo, perf, &f, out, err);
         goto out;

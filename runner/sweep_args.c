@@ -59,13 +59,13 @@ struct kva_sweep_opts kva_sweep_means(const char *command, const char *path)
 }
 
 enum kva_status kva_sweep_show(const struct kva_plan *plan, struct kva_db *db,
-                               int threads, struct kva_error *err)
+                               int threads, bool probe, struct kva_error *err)
 {
     struct kva_buf out;
     enum kva_status rc;
 
     kva_buf_init(&out, 0);
-    rc = kva_plan_print(plan, db, threads, kva_common.json != 0, &out, err);
+    rc = kva_plan_print(plan, db, threads, probe, kva_common.json != 0, &out, err);
     if (rc == KVA_OK)
         rc = kva_command_out(out.data, out.len, err);
     kva_buf_release(&out);

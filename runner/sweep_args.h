@@ -43,8 +43,8 @@ enum kva_status kva_sweep_suite(const char *path, struct kva_suite *s,
                                 struct kva_error *err);
 /* How `command` measures the suite at `path` with these options and the environment. */
 struct kva_sweep_opts kva_sweep_means(const char *command, const char *path);
-/* A dry run: the plan to standard output. */
+/* A dry run: the plan to standard output. threads, probe: as kva_forecast. */
 enum kva_status kva_sweep_show(const struct kva_plan *plan, struct kva_db *db,
-                               int threads, struct kva_error *err);
+                               int threads, bool probe, struct kva_error *err);
 
 #endif

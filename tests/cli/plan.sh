@@ -17,6 +17,12 @@ check dry_run 0 "$KVAUDIT" run "$T/s.json" --dry-run
 has dry_run_counts "$T/out" "suite tiny: 6 cells, 18 outcomes"
 has dry_run_todo "$T/out" "0 done, 18 to do"
 has dry_run_estimate "$T/out" "estimated time: unknown"
+check probe 0 "$KVAUDIT" run "$T/s.json" --dry-run --probe
+hasnt probe_tells_the_time "$T/out" "estimated time: unknown"
+has probe_is_said "$T/out" "(builtin:retrieval by two probe prompts"
+check probe_runs_nothing_else 2 "$KVAUDIT" run "$T/s.json" --probe
+has probe_is_for_a_dry_run "$T/err" "--probe is for --dry-run"
+check probe_needs_a_suite 2 "$KVAUDIT" run --rescore --dry-run --probe
 [ -e "$T/x.db" ] && no dry_run_makes_no_file || ok dry_run_makes_no_file
 check dry_run_limit 0 "$KVAUDIT" run "$T/s.json" -n --limit 1 --set 'methods=["knorm"]' --only budget=keep=0.5
 has dry_run_limit_is_said "$T/out" "limited to 1 samples a cell"
@@ -30,8 +36,15 @@ has dry_run_says_the_rule "$T/out" '/exclude/0 {"budget":{"keep":0.25},"method":
 check dry_run_history_made 0 "$KVAUDIT" run "$T/s.json" --db "$T/h.db" --set 'tasks=["ruler/niah_single_2@320"]' --progress none
 check dry_run_history 0 "$KVAUDIT" run "$T/s.json" --db "$T/h.db" -n --set 'tasks=["ruler/niah_single_2@320","ruler/niah_single_1@512"]' --set defaults.n=60
 hasnt dry_run_knows_the_time "$T/out" "estimated time: unknown"
-has dry_run_measured_pairs "$T/out" "measured on 12 pairs of ruler/niah_single_2@320"
-has dry_run_assumed_pairs "$T/out" "with n = 60 no difference can be shown at 10 % discordant samples (power 0.8)"
+cp "$T/out" "$T/known"
+cp "$T/h.db" "$T/before.db"
+check probe_with_history 0 "$KVAUDIT" run "$T/s.json" --db "$T/h.db" -n --probe --set 'tasks=["ruler/niah_single_2@320","ruler/niah_single_1@512"]' --set defaults.n=60
+same history_needs_no_probe "$T/out" "$T/known"
+check probe_with_another_model 0 "$KVAUDIT" run "$T/s.json" --db "$T/h.db" -n --probe --set 'models=["builtin:tiny-llama"]' --set 'tasks=["ruler/niah_single_2@512"]'
+has another_model_is_probed "$T/out" "(builtin:tiny-llama by two probe prompts"
+same probe_stores_nothing "$T/h.db" "$T/before.db"
+has dry_run_measured_pairs "$T/known" "measured on 12 pairs of ruler/niah_single_2@320"
+has dry_run_assumed_pairs "$T/known" "with n = 60 no difference can be shown at 10 % discordant samples (power 0.8)"
 # what no model of the suite can take is said once, with the arithmetic, before anything runs
 cat >"$T/fit.json" <<'J'
 {"schema": 1, "name": "fit", "models": ["builtin:tiny-llama"], "methods": ["keydiff", "knorm"],
@@ -84,6 +97,8 @@ if have_jq plan_json; then
   is plan_numbers "$(jq -c '[.planned, .todo, .done, .units, (.cells | length)]' "$T/out")" "[18,18,0,3,6]"
   is plan_estimates "$(jq -c '[.seconds, (.disk_bytes > 0), (.machine_bytes > 0), .shard, .exclude, ([.cells[] | .fits] | all), .cells[0].pairs, .cells[0].discordant]' "$T/out")" \
     "[null,true,true,null,null,true,0,0.1]"
+  is nothing_probed "$(jq -c .probed "$T/out")" "[]"
+  is probed_json "$("$KVAUDIT" run "$T/s.json" -n --probe --json | jq -c '[.seconds > 0, .probed]')" '[true,["builtin:retrieval"]]'
   "$KVAUDIT" run "$T/ex.json" -n --json --shard 0/2 >"$T/out2"
   is plan_shard "$(jq -c '[.shard.i, .shard.n, .shard.balance, .shard.contexts, .shard.of, .exclude[0].method, .excluded]' "$T/out2")" \
     '[0,2,"cost",2,3,"random",[1]]'

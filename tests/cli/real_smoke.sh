@@ -6,6 +6,9 @@
 . tests/cli/real.inc
 smoke() { sed "s/\"methods\".*/\"methods\": [\"keydiff\", \"random\"],/; s/\"budgets\".*/\"budgets\": [$1]/" configs/smoke.json >"$T/$2.json"; }
 smoke '{"keep": 0.5}' smoke
+check probes_tell_the_time 0 "$KVAUDIT" run "$T/smoke.json" --dry-run --probe --db "$T/smoke.db"
+has probed_model_is_said "$T/out" "(smollm2-135m by two probe prompts"
+if [ -e "$T/smoke.db" ]; then no probes_make_no_file; else ok probes_make_no_file; fi
 run_suite smoke smoke 0 --jobs 2 --limit 4
 none dense_answers_everything smoke "$FLAT SELECT slug, idx, text FROM x WHERE method = 'dense' AND score < 1"
 none nothing_failed smoke "SELECT status, error FROM outcome WHERE status <> 'ok'"

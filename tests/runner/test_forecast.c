@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "runner/env_row.h"
 #include "runner/forecast.h"
 
 #include <math.h>
@@ -99,7 +100,7 @@ static void memory_and_differences_of_a_plan(void **state)
     assert_int_equal(kva_suite_parse(text, "s", ".", NULL, &s, &report, NULL), KVA_OK);
     kva_buf_release(&report);
     assert_int_equal(kva_plan_new(&s, NULL, 1, &p, NULL), KVA_OK);
-    assert_int_equal(kva_forecast(&p, NULL, 1, &f, NULL), KVA_OK);
+    assert_int_equal(kva_forecast(&p, NULL, 1, false, &f, NULL), KVA_OK);
     assert_true(isnan(f.seconds)); /* nothing was ever run */
     near(f.disk_bytes, (double)p.n_todo * 460);
     assert_true(f.machine_bytes > 1e8);
@@ -148,7 +149,7 @@ static void questions_of_one_context_are_one_unit_of_a_plan(void **state)
     assert_int_equal(kva_suite_parse(text, "s", ".", NULL, &s, &report, NULL), KVA_OK);
     kva_buf_release(&report);
     assert_int_equal(kva_plan_new(&s, NULL, 1, &p, NULL), KVA_OK);
-    assert_int_equal(kva_forecast(&p, NULL, 1, &f, NULL), KVA_OK);
+    assert_int_equal(kva_forecast(&p, NULL, 1, false, &f, NULL), KVA_OK);
     for (int i = 0; i < p.n_cells; i++) {
         assert_int_equal(p.cells[i].n, 6);
         assert_int_equal(f.cell[i].contexts, 3);
@@ -161,6 +162,121 @@ static void questions_of_one_context_are_one_unit_of_a_plan(void **state)
     unlink(path);
 }
 
+struct planned {
+    struct kva_suite s;
+    struct kva_plan p;
+};
+
+static void plan_of(const char *text, struct kva_db *db, struct planned *x)
+{
+    struct kva_buf report;
+
+    kva_buf_init(&report, 0);
+    assert_int_equal(kva_suite_parse(text, "s", ".", NULL, &x->s, &report, NULL), KVA_OK);
+    kva_buf_release(&report);
+    assert_int_equal(kva_plan_new(&x->s, db, 1, &x->p, NULL), KVA_OK);
+}
+
+static void drop(struct planned *x)
+{
+    kva_plan_release(&x->p);
+    kva_suite_release(&x->s);
+}
+
+#define SUITE(task, schedule)                                                            \
+    "{\"schema\":1,\"models\":[\"builtin:tiny-llama\"],\"methods\":[\"keydiff\"],"       \
+    "\"tasks\":[\"ruler/" task "\"],\"budgets\":[\"keep=0.5\"],\"dense\":false,"         \
+    "\"blind\":false,\"schedules\":[\"" schedule "\"],"                                  \
+    "\"defaults\":{\"n\":2,\"max_new_tokens\":10}}"
+
+static double seconds_of(struct planned *x, struct kva_db *db, bool probe, bool *probed)
+{
+    struct kva_forecast f;
+    double seconds;
+
+    assert_int_equal(kva_forecast(&x->p, db, 1, probe, &f, NULL), KVA_OK);
+    seconds = f.seconds;
+    *probed = f.probed[0];
+    kva_forecast_release(&f);
+    return seconds;
+}
+
+static void probes_tell_the_time_where_nothing_was_run(void **state)
+{
+    struct planned x;
+    bool probed;
+
+    (void)state;
+    plan_of(SUITE("vt@512", "oneshot"), NULL, &x);
+    assert_true(isnan(seconds_of(&x, NULL, false, &probed)));
+    assert_false(probed);
+    assert_true(seconds_of(&x, NULL, true, &probed) > 0);
+    assert_true(probed);
+    drop(&x);
+}
+
+/* A database of one run on this machine, as the model of `x` sees it. */
+static struct kva_db *history(struct planned *x, char dir[], int64_t *run_id)
+{
+    struct kva_db_run run = {.uuid = "11111111-1111-4111-8111-111111111111",
+                             .argv_json = "[]",
+                             .config_json = "{}",
+                             .started_ms = 1,
+                             .shard_n = 1};
+    struct kva_ops *ops = kva_model_ops(kva_plan_any_model(&x->p.models[0]));
+    struct kva_env_row env;
+    struct kva_db *db;
+    char path[80];
+
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/a.db", dir);
+    assert_int_equal(kva_db_open(path, KVA_DB_WRITE, &db, NULL), KVA_OK);
+    assert_int_equal(kva_env_row(ops->backend, ops, 1, &env, NULL), KVA_OK);
+    assert_int_equal(kva_db_put_env(db, &env.row, &run.env_id, NULL), KVA_OK);
+    assert_int_equal(kva_db_start_run(db, &run, run_id, NULL), KVA_OK);
+    assert_int_equal(kva_plan_write(&x->p, db, *run_id, NULL), KVA_OK);
+    return db;
+}
+
+static void earlier_runs_tell_it_without_probes(void **state)
+{
+    static const int n[] = {512, 1024, 1024, 2048}, rows[] = {100, 100, 300, 50};
+    static const char *const tails[] = {"a.db", "a.db-wal", "a.db-shm", "a.db.lock"};
+    const double context = 3e5 * 1024 + 12.0 * 1024 * 1024, answer = 4e6 * (10 + 32);
+    char dir[] = "/tmp/kva-forecast-XXXXXX", path[80];
+    struct planned x, y;
+    struct kva_db *db;
+    int64_t run;
+    bool probed;
+
+    (void)state;
+    plan_of(SUITE("vt@512", "oneshot"), NULL, &x);
+    db = history(&x, dir, &run);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(kva_db_put_unit_time(
+                             db, run, x.p.models[0].model_id, x.p.tasks[0].task_id, i, 4,
+                             n[i], n[i] + rows[i],
+                             (int64_t)(3e5 * n[i] + 12.0 * n[i] * n[i] + 4e6 * rows[i]),
+                             NULL),
+                         KVA_OK);
+    plan_of(SUITE("niah_single_1@1024", "oneshot"), db, &y);
+    near(seconds_of(&y, db, true, &probed), 2 * (context + answer) / 1e9);
+    assert_false(probed);
+    drop(&y);
+    /* cells that evict as they read share no prefill */
+    plan_of(SUITE("niah_single_1@1024", "block:64\",\"block:128\",\"oneshot"), db, &y);
+    near(seconds_of(&y, db, true, &probed), 2 * 3 * (context + answer) / 1e9);
+    assert_false(probed);
+    drop(&y);
+    drop(&x);
+    kva_db_close(db);
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, tails[i]);
+        unlink(path);
+    }
+    rmdir(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +285,8 @@ int main(void)
         cmocka_unit_test(no_coefficient_is_negative),
         cmocka_unit_test(memory_and_differences_of_a_plan),
         cmocka_unit_test(questions_of_one_context_are_one_unit_of_a_plan),
+        cmocka_unit_test(probes_tell_the_time_where_nothing_was_run),
+        cmocka_unit_test(earlier_runs_tell_it_without_probes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -489,7 +489,7 @@ static void the_dry_run_counts_and_estimates(void **state)
     open_file(&f);
     make(TWO_BY_TWO, ".", f.db, &x);
     kva_buf_init(&out, 0);
-    assert_int_equal(kva_plan_print(&x.p, f.db, 1, false, &out, &err), KVA_OK);
+    assert_int_equal(kva_plan_print(&x.p, f.db, 1, false, false, &out, &err), KVA_OK);
     assert_non_null(strstr(out.data, "8 cells, 24 outcomes"));
     assert_non_null(strstr(out.data, "estimated time: unknown"));
     out.len = 0;
@@ -501,7 +501,7 @@ static void the_dry_run_counts_and_estimates(void **state)
                                               x.p.tasks[t].task_id, 0, 8, 256, 100,
                                               2000000000, &err),
                          KVA_OK);
-    assert_int_equal(kva_plan_print(&x.p, f.db, 1, true, &out, &err), KVA_OK);
+    assert_int_equal(kva_plan_print(&x.p, f.db, 1, false, true, &out, &err), KVA_OK);
     o = json_loads(out.data, 0, NULL);
     assert_non_null(o);
     assert_string_equal(json_string_value(json_object_get(o, "schema")),
