@@ -74,6 +74,8 @@ is the_endless_one "$(get synthetic status)" 'out of time'
 is its_whole_lines_stay "$(get synthetic lines | grep -o "'measure'\|'memory'" | wc -l)" 4
 is what_came_too_late "$(get quickstart status),$(get sanitizer status)" 'not reached,not reached'
 is a_nan_is_null "$(get device lines | grep -c "'rate': None")" 1
+is words_of_a_crashed_program_are_kept "$(tar xJOf "$out/parity.tar.xz" parity.tmp/test_b.txt | head -1)" '[ RUN      ] the_last_one'
+has the_logs_of_all_parts "$out/run.log" '== golden'
 is other_files_stay "$(cat "$out/other.log")" mine
 # what the program says of it
 show() { "$KVAUDIT" report --device "$out/device.json" "$@"; }
@@ -122,6 +124,25 @@ has the_new_text "$T/readme" '| parity | failed |'
 echo 'no marks' >"$T/readme"
 check marks_are_wanted 1 env README="$T/readme" tests/device/table.sh
 
+# a program of parity that hangs leaves the others their time
+program tests/simt/test_b <<'END'
+echo '[ RUN      ] the_endless_one'
+exec sleep 60
+END
+check one_hangs 1 run --seconds 6 --only parity
+is the_others_ran "$(get parity lines | grep -o "'exit': [0-9]*" | paste -sd ' ')" "'exit': 0 'exit': 124 'exit': 1"
+case $(get parity why) in *'test_b: status 124, last [ RUN ] the_endless_one'*) ok the_endless_one_is_named ;; *) no "the_endless_one_is_named $(get parity why)" ;; esac
+
+# nothing but noise is no measurement, and no noise breaks the file
+for p in kvaudit tests/device/yardstick tests/device/synthetic; do
+  program $p <<'END'
+for _ in 1 2 3; do printf '\000\377{"a": 1}x\n{"b": '; printf '\000"\\%%\377' >&2; done
+END
+done
+check noise_is_a_failure 1 run --only device,golden,synthetic,quickstart
+for p in device golden synthetic quickstart; do is "noise_of_$p" "$(get $p status)" failed; done
+hasnt no_complaint_of_the_shell "$T/err" run.sh:
+
 # compute-sanitizer: absent is skipped, and a finding of one tool fails
 mkdir "$T/tools"
 cat >"$T/tools/compute-sanitizer" <<'END'
@@ -144,6 +165,7 @@ has which_target_missed "$T/out" '1 of 6 programs with findings'
 
 # the model file in parts
 mkdir "$T/the model"
+export SEEN=$T/seen
 printf 'first' >"$T/the model/m.gguf.part1"
 printf 'second' >"$T/the model/m.gguf.part2"
 printf 'firstsecond' | sha256sum >"$T/the model/m.gguf.sha256"
@@ -151,7 +173,9 @@ program kvaudit <<'END'
 case "$*" in
   *--version*) echo 'kvaudit 9.9' ;;
   *doctor*--nll*) cat >/dev/null; case "$*" in *cuda*) echo '[1.0005,2]' ;; *) echo '[1,2]' ;; esac ;;
-  *"run "*) cp "$2" "$4.suite" ;;
+  *"run "*)
+    cp "$2" "$SEEN.suite"
+    cp "$(sed -n 's/.*"models": \["\(.*\)"\].*/\1/p' "$2")" "$SEEN.model" ;;
   *"report "*) case "$*" in *cuda*) f=b ;; *) f=a ;; esac
     for i in 1 2 3; do
       echo '{"method":"dense","task":"t","budget":1,"enforce":"dense","visibility":"v","index":'$i',"score":1,"gold_nll":2.'$i',"kept_fnv":"'$([ $i$f = 3b ] && [ -n "$OTHER" ] && echo x || echo k)'"}'
@@ -159,8 +183,9 @@ case "$*" in
 esac
 END
 check quickstart_compares 0 env OTHER= bash tests/device/run.sh --bin "$bin" --out "$out" --only quickstart,golden --model "$T/the model/m.gguf"
-is joined "$(cat "$T/the model/m.gguf")" firstsecond
-has the_suite_names_the_file "$out/cuda.db.suite" "\"models\": [\"$T/the model/m.gguf\"]"
+is joined "$(cat "$SEEN.model")" firstsecond
+has the_suite_names_the_file "$SEEN.suite" "\"models\": [\"$out/quickstart.tmp/m.gguf\"]"
+is nothing_else_is_left "$(ls "$out" | paste -sd ' ')" 'device.json other.log run.log'
 case $(get quickstart lines) in *"'pairs': 3, 'same_score': 3, 'same_kept': 3"*) ok outcomes_pair ;; *) no "outcomes_pair $(get quickstart lines)" ;; esac
 case $(get golden lines) in *"'tokens': 2, 'off_ref': 0.0005"*) ok golden_differences ;; *) no "golden_differences $(get golden lines)" ;; esac
 cp "$bin/kvaudit" "$T/kept"
@@ -169,7 +194,7 @@ check a_nan_is_no_agreement 1 env OTHER= bash tests/device/run.sh --bin "$bin" -
 case $(get golden lines) in *"'off_ref': None"*) ok nan_is_told ;; *) no "nan_is_told $(get golden lines)" ;; esac
 cp "$T/kept" "$bin/kvaudit"
 check other_entries_fail 1 env OTHER=1 bash tests/device/run.sh --bin "$bin" --out "$out" --only quickstart --model "$T/the model/m.gguf"
-rm "$T/the model/m.gguf"
+is what_it_compared_is_kept "$(tar tJf "$out/quickstart.tar.xz" | grep -c 'jsonl$\|gguf$')" 2
 echo 'torn' >"$T/the model/m.gguf.part2"
 check a_torn_part_fails 1 env OTHER= bash tests/device/run.sh --bin "$bin" --out "$out" --only quickstart --model "$T/the model/m.gguf"
 case $(get quickstart why) in *'does not have the hash'*) ok the_hash_is_named ;; *) no "the_hash_is_named $(get quickstart why)" ;; esac

@@ -21,6 +21,7 @@ find "$to/bin" -type f -exec ldd {} + | awk '/=> \// {print $3}' | sort -u | whi
     *) cp -L "$lib" "$to/lib/" ;;
   esac
 done
+echo "needs $(find "$to/bin" "$to/lib" -type f -exec objdump -T {} + | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1)"
 (cd "$to" && find . -type f ! -name SHA256SUMS -exec sha256sum {} + >SHA256SUMS)
 # the programs share most of their bytes: a dictionary over several of them halves the file
 tar -C "$(dirname "$to")" -cf - "$(basename "$to")" | xz --lzma2=preset=2,dict=64MiB >"$to.tar.xz"

@@ -1,5 +1,6 @@
-# parts.sh PART - one part of run.sh; its environment holds bin, root, out, model, shape, layers,
-# tokens, numerics, limit. Standard output: JSON lines. Standard error: the log.
+# parts.sh PART - one part of run.sh; its environment holds bin, root, model, shape, layers, tokens,
+# numerics, limit (its seconds) and tmp, a folder of its own. Standard output: JSON lines. Standard
+# error: the log.
 set -u
 absent() { echo "absent: $*" >&2; exit 4; }
 program() { [ -x "$bin/$1" ] || absent "$bin/$1"; }
@@ -7,61 +8,61 @@ now_ms() { local t=${EPOCHREALTIME/[.,]/}; echo "${t%???}"; }
 # A program that needs the device asks for it by itself; scripts ask once, before they work.
 need_device() {
   program kvaudit
-  "$bin/kvaudit" doctor --model builtin:tiny-llama --backend cuda >"$out/$1.doctor" 2>&1
-  local rc=$?
-  if [ $rc -ne 0 ]; then
-    cat "$out/$1.doctor" >&2
-    rm -f "$out/$1.doctor"
-    exit $rc
-  fi
-  rm -f "$out/$1.doctor"
+  local said rc
+  said=$("$bin/kvaudit" doctor --model builtin:tiny-llama --backend cuda 2>&1)
+  rc=$?
+  [ $rc -eq 0 ] || { printf '%s\n' "$said" >&2; exit $rc; }
 }
 
 part_device() {
   program tests/device/yardstick
-  if command -v nvidia-smi >/dev/null; then nvidia-smi >&2; fi
+  if command -v nvidia-smi >/dev/null; then timeout 10 nvidia-smi >&2; fi
   "$bin/tests/device/yardstick"
 }
 
 # The parity programs of the emulator, linked with the real runtime. Each counts its tests as all
-# test programs do.
-run_tests() { # COMMAND-PREFIX... -- PROGRAM...
-  local prefix=() t rc bad=0 none=0 n=0 from p f s
+# test programs do. One that hangs leaves the others their time: it is stopped after three times its
+# even share of the seconds until END.
+run_tests() { # END COMMAND-PREFIX... -- PROGRAM...
+  local end=$1 prefix=() t name share rc bad=0 none=0 n=0 from p f s
+  shift
   while [ "$1" != -- ]; do prefix+=("$1"); shift; done
   shift
   for t in "$@"; do
     [ -x "$t" ] || continue
-    n=$((n + 1)) from=$(now_ms)
-    "${prefix[@]}" "$t" >"$out/$(basename "$t").txt" 2>&1
+    share=$((3 * (end - SECONDS) / ($# - n))) n=$((n + 1)) from=$(now_ms) name=$(basename "$t")
+    timeout -k 2 $((share > 0 ? share : 1)) "${prefix[@]}" "$t" >"$tmp/$name.txt" 2>&1
     rc=$?
     read -r p f s < <(awk '/^\[  PASSED  \] [0-9]+ test\(s\)/ {p += $4}
       /^\[  SKIPPED \] [0-9]+ test\(s\)/ {s += $4}
       /^ [0-9]+ FAILED TEST\(S\)/ {f += $1}
-      END {printf "%d %d %d\n", p, f, s}' "$out/$(basename "$t").txt")
+      END {printf "%d %d %d\n", p, f, s}' "$tmp/$name.txt")
     printf '{"test": "%s", "passed": %d, "failed": %d, "skipped": %d, "exit": %d, "ms": %d}\n' \
-      "$(basename "$t")" "$p" "$f" "$s" $rc $(($(now_ms) - from))
+      "$name" "$p" "$f" "$s" $rc $(($(now_ms) - from))
     if [ $rc -ne 0 ]; then
       if [ $rc -eq 3 ]; then none=$((none + 1)); else bad=1; fi
-      echo "$t: status $rc, last $(grep -a '^\[ *RUN *\]' "$out/$(basename "$t").txt" | tail -1)" >&2
-      grep -av '^\[ *RUN *\]\|^\[ *OK *\]' "$out/$(basename "$t").txt" | tail -15 >&2
+      echo "$t: status $rc, last $(grep -a '^\[ *RUN *\]' "$tmp/$name.txt" | tail -1)" >&2
+      grep -av '^\[ *RUN *\]\|^\[ *OK *\]' "$tmp/$name.txt" | tail -15 >&2
+    else
+      rm -f "$tmp/$name.txt"
     fi
-    rm -f "$out/$(basename "$t").txt"
   done
   [ $n -gt 0 ] || absent "no test program in $bin/tests/simt"
   [ $bad -eq 0 ] || return 1
   [ $none -eq 0 ] || return 3
 }
 
-part_parity() { run_tests env -- "$bin"/tests/simt/test_*; }
+part_parity() { run_tests "$limit" env -- "$bin"/tests/simt/test_*; }
 
 part_sanitizer() {
-  local tool rc=0 s
+  local tool end rc=0 s
   s=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
   [ -n "$s" ] || { echo "compute-sanitizer is not installed" >&2; exit 5; }
-  for tool in memcheck racecheck; do
+  for tool in racecheck memcheck; do # the more telling first (README.md)
     echo "{\"tool\": \"$tool\"}"
+    if [ $tool = racecheck ]; then end=$((limit * 2 / 3)); else end=$limit; fi
     # KVAUDIT_SMALL: each test once, not twice, for these are a hundred times slower
-    KVAUDIT_SMALL=1 run_tests "$s" --tool $tool --error-exitcode 9 -- "$bin"/tests/simt/test_* || rc=$?
+    KVAUDIT_SMALL=1 run_tests "$end" "$s" --tool $tool --error-exitcode 9 -- "$bin"/tests/simt/test_* || rc=$?
   done
   return $rc
 }
@@ -69,7 +70,7 @@ part_sanitizer() {
 # The tiny golden model: -log p of 200 tokens on the device against numerics ref of the processor.
 part_golden() {
   local ids nll=()
-  need_device golden
+  need_device
   ids="[256$(for i in $(seq 1 199); do printf ',%d' $((i * 37 % 256)); done)]"
   for how in '--numerics ref' '--numerics f32' '--numerics f32 --backend cuda'; do
     # shellcheck disable=SC2086
@@ -93,29 +94,29 @@ part_golden() {
     }'
 }
 
-# The model file, joined from its parts and checked.
+# The model file; one in parts is joined in $tmp and checked.
 find_model() {
-  local name=SmolLM2-135M-Instruct.Q4_1.gguf f=${model:-}
+  local name=SmolLM2-135M-Instruct.Q4_1.gguf f=${model:-} whole
   for f in "$f" "$root/$name" "$root/model/$name" "${XDG_CACHE_HOME:-${HOME:-}/.cache}/kvaudit/models/$name"; do
     [ -n "$f" ] || continue
-    if [ ! -e "$f" ] && [ -e "$f.part1" ]; then
-      cat "$f".part[0-9]* >"$f.tmp" || return 1
-      if [ -e "$f.sha256" ] &&
-        [ "$(sha256sum <"$f.tmp" | cut -d' ' -f1)" != "$(cut -d' ' -f1 <"$f.sha256")" ]; then
-        echo "the joined $f does not have the hash of $f.sha256" >&2
-        rm -f "$f.tmp"
-        return 1
-      fi
-      mv -f "$f.tmp" "$f"
-    fi
     if [ -e "$f" ]; then echo "$f"; return; fi
+    [ -e "$f.part1" ] || continue
+    whole=$tmp/$(basename "$f")
+    cat "$f".part[0-9]* >"$whole" || return 1
+    if [ -e "$f.sha256" ] &&
+      [ "$(sha256sum <"$whole" | cut -d' ' -f1)" != "$(cut -d' ' -f1 <"$f.sha256")" ]; then
+      echo "the joined $f does not have the hash of $f.sha256" >&2
+      return 1
+    fi
+    echo "$whole"
+    return
   done
   return 4
 }
 
 # The quickstart's suite on both backends; the same samples, outcome by outcome.
 part_quickstart() {
-  local file named rc suite=$out/quickstart.json b
+  local file named rc suite=$tmp/quickstart.json b
   file=$(find_model)
   rc=$?
   [ $rc -ne 1 ] || return 1
@@ -123,14 +124,13 @@ part_quickstart() {
     echo "no model file: builtin:retrieval stands in" >&2
     file=builtin:retrieval
   fi
-  need_device quickstart
+  need_device
   named=$(printf %s "$file" | sed 's/["\\]/\\&/g; s/[\\&|]/\\&/g') # in JSON, in a sed replacement
   for b in cpu cuda; do # the processor's own times are no concern of this part, and take minutes
     sed 's|"models": \[.*\]|"models": ["'"$named"'"]|; s|"n": 20|"n": 4|; s|"perf": 1|"perf": '$([ $b = cpu ]; echo $?)'|' \
       "$root/configs/quickstart.json" >"$suite"
-    rm -f "$out/$b.db"
-    "$bin/kvaudit" run "$suite" --db "$out/$b.db" --backend $b --progress none >&2 || return 1
-    "$bin/kvaudit" report --db "$out/$b.db" --what outcomes -f jsonl >"$out/$b.jsonl" || return 1
+    "$bin/kvaudit" run "$suite" --db "$tmp/$b.db" --backend $b --progress none >&2 || return 1
+    "$bin/kvaudit" report --db "$tmp/$b.db" --what outcomes -f jsonl >"$tmp/$b.jsonl" || return 1
   done
   awk -v name="$(basename "$file")" '
     function get(key,   m) {
@@ -158,7 +158,7 @@ part_quickstart() {
       # Where numbers choose, rounding may move one of the entries of all layers across the cut; where
       # positions or chance do, none moves.
       exit !(pairs > 0 && pairs == na && pairs == nb && moved == 0 && same_score >= 0.9 * pairs && worst <= 0.05)
-    }' "$out/cpu.jsonl" "$out/cuda.jsonl"
+    }' "$tmp/cpu.jsonl" "$tmp/cuda.jsonl"
 }
 
 # Times and memory on random weights of a real shape; one run for each numerics.

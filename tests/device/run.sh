@@ -8,7 +8,8 @@
 # build/cuda). FILE may lie in parts FILE.part1, FILE.part2, ... with FILE.sha256 beside them.
 # Parts, in their order: device, parity, golden, synthetic, quickstart, sanitizer. Each has its own
 # time limit and none needs another; what is left of --seconds cuts them. DIR/device.json holds what
-# came out (README.md says how), complete after every part; the logs lie beside it.
+# came out (README.md says how), complete after every part; beside it lie run.log, the parts' logs,
+# and PART.tar.xz, what a part that failed was working on.
 #
 # Exit 0: every part passed (sanitizer may be skipped). 1: one did not. 2: misuse. 3: no device,
 # each part says so.
@@ -50,7 +51,8 @@ done
 mkdir -p "$out" || exit 2
 out=$(cd "$out" && pwd)
 rm -f "$out/device.json" # the folder may be one with other things in it
-for p in $PARTS; do rm -f "$out/$p.part" "$out/$p.log"; done
+for p in $PARTS; do rm -rf "$out/$p.part" "$out/$p.tar.xz"; done
+: >"$out/run.log"
 begin=$SECONDS
 # The library of large products lies with CUDA or, where only Python's packages brought it, with those.
 want=$(ldd "$bin/kvaudit" 2>/dev/null | sed -n 's/^[[:space:]]*\(libcublasLt[^ ]*\) => not found.*/\1/p')
@@ -62,6 +64,8 @@ if [ -n "$want" ]; then
   done
 fi
 export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES-0} KVAUDIT_OFFLINE=1 HOME=${HOME:-$out}
+
+version=$(timeout 10 "$bin/kvaudit" --version 2>/dev/null | head -1)
 
 # A text as a JSON string: control characters become blanks, what is no ASCII (and may be cut in two) "?".
 ascii() { LC_ALL=C tr -s '\000-\037' ' ' | LC_ALL=C tr '\177-\377' '?'; }
@@ -77,28 +81,41 @@ whole_lines() {
     grep -E "^\\{$key($value|$object)(, $key($value|$object))*\\}$" | paste -sd, -
 }
 # The last complete words of a log, for a reader of the JSON alone.
-last_words() { tail -c 400 "$1" 2>/dev/null; }
+last_words() { tail -c 400 "$1" 2>/dev/null | tr -d '\000'; }
 milli() { local t=${EPOCHREALTIME/[.,]/}; echo "${t%???}"; }
 left() { echo $((seconds - (SECONDS - begin))); }
 
 # part NAME LIMIT: runs part_NAME, whose standard output is JSON lines and whose status is 0 (ok),
 # 1 (failed), 3 (no device), 4 (absent: something it needs is not here); 124: out of time.
 part() {
-  local name=$1 limit=$2 from to rc status why='' lines
+  local name=$1 limit=$2 from to rc status why='' lines tmp=$out/$1.tmp
   [ -z "$only" ] || case ",$only," in *",$name,"*) ;; *) return ;; esac
   [ "$(left)" -ge "$limit" ] || limit=$(left)
   from=$(milli)
+  rm -rf "$tmp"
+  mkdir "$tmp" || exit 2
   if [ "$limit" -le 0 ]; then
     rc=125 limit=0
   else
-    limit=$limit timeout -k 5 "$limit" bash "$here/parts.sh" "part_$name" \
+    limit=$limit tmp=$tmp timeout -k 5 "$limit" bash "$here/parts.sh" "part_$name" \
       >"$out/$name.lines" 2>"$out/$name.log"
     rc=$?
   fi
   to=$(milli)
-  why=$(last_words "$out/$name.log")
   case $rc in
-    0) status=ok why= ;;
+    0 | 3 | 4 | 5 | 125) ;;
+    *) [ -z "$(ls "$tmp")" ] || tar -C "$out" --exclude='*.gguf' -cJf "$out/$name.tar.xz" "$name.tmp" ;;
+  esac
+  rm -rf "$tmp"
+  why=$(last_words "$out/$name.log")
+  lines=''
+  if [ -e "$out/$name.lines" ]; then
+    lines=$(whole_lines "$out/$name.lines")
+    { echo "== $name"; tail -c 2000000 "$out/$name.log"; } >>"$out/run.log"
+  fi
+  [ $rc -ne 0 ] || [ -n "$lines" ] || { rc=1 why="no result was printed${why:+; $why}"; }
+  case $rc in
+    0) status=ok why='' ;;
     3) status='no device' ;;
     4) status=absent ;;
     5) status=skipped ;;
@@ -106,12 +123,10 @@ part() {
     125) status='not reached' why="the $seconds s were used up" ;;
     *) status=failed why="status $rc${why:+; $why}" ;;
   esac
-  lines=
-  [ ! -e "$out/$name.lines" ] || lines=$(whole_lines "$out/$name.lines")
   printf '{"part": "%s", "status": "%s", "exit": %d, "seconds": %d.%03d, "limit": %d, "why": %s, "lines": [%s]}\n' \
     "$name" "$status" $rc $(((to - from) / 1000)) $(((to - from) % 1000)) "$limit" \
     "$(quote "$why")" "$lines" >"$out/$name.part"
-  rm -f "$out/$name.lines"
+  rm -f "$out/$name.lines" "$out/$name.log"
   printf '%-10s %-11s %5d.%01d s  %s\n' "$name" "$status" $(((to - from) / 1000)) \
     $(((to - from) % 1000 / 100)) "$(printf %s "$why" | ascii | tail -c 160)"
   write_json
@@ -125,12 +140,11 @@ write_json() {
   done
   {
     printf '{"schema": "kvaudit/device-1", "program": %s, "date": "%s", "seconds": %d,\n "parts": [\n  %s\n ]}\n' \
-      "$(quote "$("$bin/kvaudit" --version 2>/dev/null | head -1)")" \
-      "$(date -u +%Y-%m-%dT%H:%M:%SZ)" $((SECONDS - begin)) "$list"
+      "$(quote "$version")" "$(date -u +%Y-%m-%dT%H:%M:%SZ)" $((SECONDS - begin)) "$list"
   } >"$out/device.json.tmp" && mv -f "$out/device.json.tmp" "$out/device.json"
 }
 
-export bin root out model shape layers tokens numerics
+export bin root model shape layers tokens numerics
 part device 40
 part parity 60
 part golden 20
