@@ -50,13 +50,14 @@ static int window(const struct kva_params *params)
 }
 
 /* Adds entropy and variance of the rows w[rows][stride] of one query head over its first
- * n entries; x: scratch of 2 n. */
+ * n entries; x: scratch of 3 n. Sums run down the columns: one sum over all would have to
+ * wait for itself at every entry. */
 static void add_head(const float *w, int rows, size_t stride, size_t n, double *x,
                      double *stat)
 {
-    double *sum = x, *square = x + n, entropy = 0, spread = 0;
+    double *sum = x, *square = x + n, *entropy = x + 2 * n;
 
-    for (size_t j = 0; j < 2 * n; j++)
+    for (size_t j = 0; j < 3 * n; j++)
         x[j] = 0;
     for (int i = 0; i < rows; i++) {
         const float *row = w + (size_t)i * stride;
@@ -68,15 +69,14 @@ static void add_head(const float *w, int rows, size_t stride, size_t n, double *
             square[j] += p * p;
         }
         for (size_t j = 0; j < n; j++)
-            entropy -= row[j] > 0 ? (double)row[j] * (double)logf(row[j]) : 0;
+            entropy[j] -= row[j] > 0 ? (double)row[j] * (double)logf(row[j]) : 0;
     }
     for (size_t j = 0; j < n; j++) {
         double mean = sum[j] / rows, var = square[j] / rows - mean * mean;
 
-        spread += var > 0 ? var : 0;
+        stat[0] += entropy[j];
+        stat[1] += var > 0 ? var : 0;
     }
-    stat[0] += entropy;
-    stat[1] += spread;
 }
 
 /* stat: H and V of the layer */
@@ -98,7 +98,7 @@ static enum kva_status observe(const struct kva_layer_view *view,
         most = n > most ? n : most;
     }
     w = kva_arena_alloc(view->scratch, most * (size_t)rows, sizeof *w);
-    x = kva_arena_alloc(view->scratch, 2 * most, sizeof *x);
+    x = kva_arena_alloc(view->scratch, 3 * most, sizeof *x);
     if (w == NULL || x == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "window attention over %zu entries", most);
     stat[0] = stat[1] = 0;
@@ -144,7 +144,7 @@ const struct kva_allocator kva_alloc_cake = {
         "pair of the DefensiveKV port stands for every model. Shares are rounded to the "
         "exact total by largest remainders. Contexts barely longer than the budget are "
         "compressed too. The variance is that of the population: a common factor.",
-    .version = 1,
+    .version = 2,
     .even = true,
     .cross_layer = true,
     .needs = KVA_NEEDS_KEYS | KVA_NEEDS_QUERIES,

@@ -79,7 +79,9 @@ static void turn_back(const struct work *w, size_t n, int dim)
     }
 }
 
-/* Logits of query head a over the n rows of kt, to z. */
+/* Logits of query head a over the n rows of kt, to z. Rows are summed side by side: one
+ * alone would wait for each of its sums. */
+#define SIDE 4
 static enum kva_status logits(const struct kva_layer_view *view,
                               const struct kva_params *params, const struct work *w,
                               int a, size_t n, struct kva_error *err)
@@ -99,30 +101,40 @@ static enum kva_status logits(const struct kva_layer_view *view,
         view->ops->matmul(view->ops, sigma, w->kt, (int)n, w->y, view->head_dim);
         view->ops->weight_free(view->ops, sigma);
     }
-    for (size_t j = 0; j < n; j++) {
-        const float *kt = w->kt + j * d, *y = w->y + j * d;
-        double linear = 0, square = 0;
+    for (size_t j = 0; j < n; j += SIDE) {
+        double linear[SIDE] = {0}, square[SIDE] = {0};
+        const float *kt[SIDE], *y[SIDE];
 
-        for (size_t i = 0; i < d; i++) {
-            linear += mean[i] * (double)kt[i];
-            square += (double)y[i] * (double)kt[i];
+        for (size_t r = 0; r < SIDE;
+             r++) { /* the last row again where no more are left */
+            kt[r] = w->kt + (j + r < n ? j + r : n - 1) * d;
+            y[r] = w->y + (j + r < n ? j + r : n - 1) * d;
         }
-        w->z[j] = scale * linear + scale * scale / 2 * square;
+        for (size_t i = 0; i < d; i++)
+#pragma GCC unroll 4
+            for (int r = 0; r < SIDE; r++) {
+                linear[r] += mean[i] * (double)kt[r][i];
+                square[r] += (double)y[r][i] * (double)kt[r][i];
+            }
+        for (size_t r = 0; r < SIDE && j + r < n; r++)
+            w->z[j + r] = scale * linear[r] + scale * scale / 2 * square[r];
     }
     return KVA_OK;
 }
 
-/* p[n] += softmax(z) / group */
-static void add_softmax(const double *z, size_t n, int group, double *p)
+/* p[n] += softmax(z) / group; z is used up */
+static void add_softmax(double *z, size_t n, int group, double *p)
 {
     double top = -INFINITY, sum = 0;
 
     for (size_t j = 0; j < n; j++)
         top = z[j] > top ? z[j] : top;
+    for (size_t j = 0; j < n; j++) {
+        z[j] = exp(z[j] - top);
+        sum += z[j];
+    }
     for (size_t j = 0; j < n; j++)
-        sum += exp(z[j] - top);
-    for (size_t j = 0; j < n; j++)
-        p[j] += exp(z[j] - top) / sum / group;
+        p[j] += z[j] / sum / group;
 }
 
 static enum kva_status score_head(const struct kva_layer_view *view,

@@ -107,7 +107,6 @@ static void add_row(struct rows *r, const float *w, size_t n, size_t cut)
     for (size_t j = 0; j < cut; j++) {
         x[j] = (double)w[j];
         r->mean[j] += x[j];
-        before += x[j];
     }
     for (size_t j = 0; j < cut; j++) {
         const double *near = r->x + j;
@@ -120,6 +119,7 @@ static void add_row(struct rows *r, const float *w, size_t n, size_t cut)
                 sum += near[k];
         }
         r->y[j] = sum;
+        before += near[half]; /* beside the other sum, each waits for itself only */
         after += sum;
     }
     scale = after > 0 ? before / after : 0; /* the kernel's 1 / width drops out */

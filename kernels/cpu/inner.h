@@ -607,31 +607,35 @@ static void weights_max(const float *s, int units, float scale, const uint32_t *
     v_store(y + 16, y1);
 }
 
-/* Tiles of 4 x 8 products in registers; the compiler picks the vectors. Every product is
- * exact, so it makes no difference whether it is fused with the sum. */
+/* square[x][y] += sum over rows of v[x] v[y] for y <= x and a few beside; v [rows][dim],
+ * dim a multiple of eight. Tiles of DOUBLE_ROWS x 8 sums stay in registers, rows
+ * ascending. */
 static void products(const double *v, int rows, int dim, double *square, int out_dim)
 {
-    for (int x = 0; x < dim; x += 4)
-        for (int y = 0; y <= x; y += 8) {
-            double acc[4][8];
+    for (int x = 0; x < dim; x += DOUBLE_ROWS)
+        for (int y = 0; y < x + DOUBLE_ROWS; y += 8) {
+            double tile[DOUBLE_ROWS][8] = {{0}};
+            int across = out_dim - y < 8 ? out_dim - y : 8;
+            struct d8 acc[DOUBLE_ROWS];
 
-            for (int i = 0; i < 4; i++)
-                for (int j = 0; j < 8; j++)
-                    acc[i][j] = x + i < out_dim && y + j < out_dim
-                                    ? square[(size_t)(x + i) * out_dim + y + j]
-                                    : 0;
+            for (int i = 0; i < DOUBLE_ROWS && x + i < out_dim; i++)
+                memcpy(tile[i], square + (size_t)(x + i) * out_dim + y,
+                       (size_t)across * sizeof **tile);
+            for (int i = 0; i < DOUBLE_ROWS; i++)
+                acc[i] = d_load(tile[i]);
             for (int r = 0; r < rows; r++) {
                 const double *row = v + (size_t)r * dim;
+                const struct d8 b = d_load(row + y);
 
-#pragma GCC unroll 4
-                for (int i = 0; i < 4; i++)
 #pragma GCC unroll 8
-                    for (int j = 0; j < 8; j++)
-                        acc[i][j] += row[x + i] * row[y + j];
+                for (int i = 0; i < DOUBLE_ROWS; i++)
+                    acc[i] = d_add_scaled(acc[i], row[x + i], b);
             }
-            for (int i = 0; i < 4 && x + i < out_dim; i++)
-                for (int j = 0; j < 8 && y + j < out_dim; j++)
-                    square[(size_t)(x + i) * out_dim + y + j] = acc[i][j];
+            for (int i = 0; i < DOUBLE_ROWS; i++)
+                d_store(tile[i], acc[i]);
+            for (int i = 0; i < DOUBLE_ROWS && x + i < out_dim; i++)
+                memcpy(square + (size_t)(x + i) * out_dim + y, tile[i],
+                       (size_t)across * sizeof **tile);
         }
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* simd.h - sixteen float lanes, written three times: plain C, AVX2, AVX-512.
+/* simd.h - sixteen float lanes, and eight double ones, written three times: plain C,
+ * AVX2, AVX-512.
  *
  * Included by the x_*.c files only, each compiled for one instruction set. Everything
  * above this header is written once, in these operations (inner.h). Every operation
@@ -141,6 +142,24 @@ INLINE uint32_t v_mask_le(const int32_t *pos, int32_t limit)
 INLINE __m256 v_half(struct v16 a, int hi)
 {
     return hi ? _mm512_extractf32x8_ps(a.v, 1) : _mm512_castps512_ps256(a.v);
+}
+
+#define DOUBLE_ROWS 8 /* 8 accumulators hide the latency of a sum */
+struct d8 {
+    __m512d v;
+};
+INLINE struct d8 d_load(const double *p)
+{
+    return (struct d8){_mm512_loadu_pd(p)};
+}
+INLINE void d_store(double *p, struct d8 a)
+{
+    _mm512_storeu_pd(p, a.v);
+}
+/* a + x b */
+INLINE struct d8 d_add_scaled(struct d8 a, double x, struct d8 b)
+{
+    return (struct d8){_mm512_fmadd_pd(_mm512_set1_pd(x), b.v, a.v)};
 }
 
 /* ---- AVX2
@@ -310,6 +329,26 @@ INLINE __m256 v_half(struct v16 a, int hi)
     return hi ? a.b : a.a;
 }
 
+#define DOUBLE_ROWS 4 /* 4 x 2 accumulators of 16 registers */
+struct d8 {
+    __m256d a, b;
+};
+INLINE struct d8 d_load(const double *p)
+{
+    return (struct d8){_mm256_loadu_pd(p), _mm256_loadu_pd(p + 4)};
+}
+INLINE void d_store(double *p, struct d8 a)
+{
+    _mm256_storeu_pd(p, a.a);
+    _mm256_storeu_pd(p + 4, a.b);
+}
+INLINE struct d8 d_add_scaled(struct d8 a, double x, struct d8 b)
+{
+    const __m256d s = _mm256_set1_pd(x);
+
+    return (struct d8){_mm256_fmadd_pd(s, b.a, a.a), _mm256_fmadd_pd(s, b.b, a.b)};
+}
+
 /* ---- plain C
  * ---------------------------------------------------------------------------- */
 #else
@@ -447,6 +486,28 @@ INLINE uint32_t v_mask_le(const int32_t *pos, int32_t limit)
     for (int i = 0; i < 16; i++)
         m |= (uint32_t)(pos[i] <= limit) << i;
     return m;
+}
+
+#define DOUBLE_ROWS 4
+struct d8 {
+    double f[8];
+};
+INLINE struct d8 d_load(const double *p)
+{
+    struct d8 a;
+
+    memcpy(a.f, p, sizeof a.f);
+    return a;
+}
+INLINE void d_store(double *p, struct d8 a)
+{
+    memcpy(p, a.f, sizeof a.f);
+}
+INLINE struct d8 d_add_scaled(struct d8 a, double x, struct d8 b)
+{
+    for (int i = 0; i < 8; i++)
+        a.f[i] = fma(x, b.f[i], a.f[i]);
+    return a;
 }
 #endif
 
