@@ -30,11 +30,20 @@ enum kva_status kva_item_room(const struct kva_item *item, int ctx_train, int n_
         n_prompt, *max_new, ctx_train);
 }
 
-/* KVA_OK with m->why unset: the first sample fits. */
-static enum kva_status try_first(const struct kva_plan *p, int task, struct kva_misfit *m,
-                                 struct kva_error *err)
+/* A failure is the sample's own, unless memory or time ran out. */
+static enum kva_status told(enum kva_status rc, const struct kva_error *why,
+                            struct kva_error *err)
 {
-    const struct kva_plan_task *t = &p->tasks[task];
+    if (rc == KVA_ENOMEM || rc == KVA_EINTERRUPTED)
+        return KVA_FAIL(err, rc, "%s", why->text);
+    return KVA_OK;
+}
+
+/* Makes and counts m->sample as the model does. KVA_OK with m->why unset: it fits. */
+static enum kva_status try_sample(const struct kva_plan *p, struct kva_misfit *m,
+                                  struct kva_error *err)
+{
+    const struct kva_plan_task *t = &p->tasks[m->task];
     const struct kva_model *model = kva_plan_any_model(&p->models[t->model]);
     struct kva_tok_model tm;
     struct kva_tok_api api;
@@ -42,29 +51,74 @@ static enum kva_status try_first(const struct kva_plan *p, int task, struct kva_
     struct kva_item item = {0};
     enum kva_status rc;
 
-    *m = (struct kva_misfit){.task = task, .all = kva_task_info(t->task)->ctx > 0};
     kva_arena_init(&arena);
     kva_tok_api_model(&tm, model, &api);
-    rc = kva_task_item(t->task, 0, &api, &arena, &item, &m->why);
+    rc = kva_task_item(t->task, m->sample, &api, &arena, &item, &m->why);
     if (rc == KVA_OK) {
         m->n_prompt = (int)(item.n_context + item.n_question);
         m->limit = kva_model_info(model)->ctx_train;
         (void)kva_item_room(&item, m->limit, m->n_prompt, &m->max_new, &m->why);
-    } else if (rc == KVA_ENOMEM || rc == KVA_EINTERRUPTED) {
-        rc = KVA_FAIL(err, rc, "%s", m->why.text);
-    } else {
-        rc = KVA_OK;
+    }
+    kva_arena_release(&arena);
+    return told(rc, &m->why, err);
+}
+
+/* Sets m->sample to the one of the first n that is the likeliest misfit. Words stand for
+ * tokens where a task cuts its samples to a length: what is cut in words is cut in
+ * tokens. */
+static enum kva_status pick(const struct kva_plan *p, int n, struct kva_misfit *m,
+                            struct kva_error *err)
+{
+    const struct kva_plan_task *t = &p->tasks[m->task];
+    int limit = kva_model_info(kva_plan_any_model(&p->models[t->model]))->ctx_train;
+    struct kva_arena arena;
+    size_t longest = 0;
+    int texts = 0;
+    enum kva_status rc = KVA_OK;
+
+    kva_arena_init(&arena);
+    for (int i = 0; i < n; i++) {
+        struct kva_item item = {0};
+        struct kva_error why = {0};
+        size_t bytes;
+        int max_new;
+
+        if (t->mine != NULL && !t->mine[i])
+            continue;
+        kva_arena_reset(&arena);
+        rc = kva_task_item(t->task, i, &kva_tok_ws, &arena, &item, &why);
+        if (rc == KVA_OK && item.context_ids != NULL)
+            (void)kva_item_room(&item, limit,
+                                (int)(item.n_context_ids + item.n_question_ids), &max_new,
+                                &why);
+        if (why.code != KVA_OK) {
+            m->sample = i;
+            m->longest_of = 0;
+            rc = told(rc, &why, err);
+            break;
+        }
+        if (item.context_ids != NULL)
+            continue;
+        bytes = item.context_len + strlen(item.question) + strlen(item.answer_prefix);
+        m->longest_of = ++texts;
+        if (texts == 1 || bytes > longest) {
+            longest = bytes;
+            m->sample = i;
+        }
     }
     kva_arena_release(&arena);
     return rc;
 }
 
-static bool is_wanted(const struct kva_plan *p, int task)
+/* Samples that the plan's cells ask for. */
+static int wanted(const struct kva_plan *p, int task)
 {
+    int n = 0;
+
     for (int i = 0; i < p->n_cells; i++)
-        if (p->cells[i].task == task)
-            return true;
-    return false;
+        if (p->cells[i].task == task && p->cells[i].n > n)
+            n = p->cells[i].n;
+    return n;
 }
 
 /* Outcomes to do. A blind run reads no context and may still fit. */
@@ -90,9 +144,16 @@ enum kva_status kva_misfits(const struct kva_plan *p, struct kva_misfit **out, i
     if (v == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "%d tasks", p->n_tasks);
     for (int t = 0; t < p->n_tasks && rc == KVA_OK; t++) {
-        if (!is_wanted(p, t))
+        const struct kva_task_info *info = kva_task_info(p->tasks[t].task);
+        int samples = wanted(p, t);
+
+        if (samples == 0)
             continue;
-        rc = try_first(p, t, &v[*n], err);
+        v[*n] = (struct kva_misfit){.task = t, .all = info->ctx > 0 && info->dialect};
+        if (!v[*n].all)
+            rc = pick(p, samples, &v[*n], err);
+        if (rc == KVA_OK)
+            rc = try_sample(p, &v[*n], err);
         if (rc == KVA_OK && v[*n].why.code != KVA_OK) {
             v[*n].n_todo = shared_jobs(p, t, v[*n].why.code != KVA_ETRUNCATED);
             ++*n;
@@ -106,8 +167,12 @@ void kva_misfit_text(const struct kva_plan *p, const struct kva_misfit *m,
 {
     const struct kva_plan_task *t = &p->tasks[m->task];
 
-    kva_buf_printf(out, "%s on %s: %s%s", t->suite->id, p->models[t->model].suite->id,
-                   m->all ? "" : "sample 0: ", m->why.text);
+    kva_buf_printf(out, "%s on %s: ", t->suite->id, p->models[t->model].suite->id);
+    if (!m->all)
+        kva_buf_printf(out, "sample %d", m->sample);
+    if (m->longest_of > 1)
+        kva_buf_printf(out, " (the longest of %d in bytes)", m->longest_of);
+    kva_buf_printf(out, "%s%s", m->all ? "" : ": ", m->why.text);
     if (m->all && m->n_todo > 0)
         kva_buf_printf(out, "; %lld outcomes will be %s", (long long)m->n_todo,
                        m->why.code == KVA_ETRUNCATED ? "`truncated`" : "errors");

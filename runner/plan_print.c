@@ -319,11 +319,11 @@ static json_t *misfits_json(const struct kva_plan *p, const struct kva_forecast 
         const struct kva_plan_task *t = &p->tasks[m->task];
 
         json_array_append_new(
-            list,
-            json_pack("{s:s, s:s, s:b, s:I, s:i, s:i, s:i, s:s}", "task", t->suite->id,
-                      "model", p->models[t->model].suite->id, "all", m->all, "todo",
-                      (json_int_t)m->n_todo, "prompt", m->n_prompt, "max_new", m->max_new,
-                      "context", m->limit, "why", m->why.text));
+            list, json_pack("{s:s, s:s, s:i, s:b, s:I, s:i, s:i, s:i, s:s}", "task",
+                            t->suite->id, "model", p->models[t->model].suite->id,
+                            "sample", m->sample, "all", m->all, "todo",
+                            (json_int_t)m->n_todo, "prompt", m->n_prompt, "max_new",
+                            m->max_new, "context", m->limit, "why", m->why.text));
     }
     return list;
 }

@@ -596,7 +596,7 @@ static void tell_device(const struct writer *w)
     kva_progress_log(w->progress, "device: %s", text);
 }
 
-/* Tasks of which every outcome will fail: said once, before hours are spent. */
+/* Tasks with samples that will fail: said once, before hours are spent. */
 static enum kva_status tell_misfits(const struct kva_plan *plan, struct kva_error *err)
 {
     struct kva_misfit *m = NULL;

@@ -67,6 +67,34 @@ has outcomes_are_as_said "$T/err" "6 outcomes of this suite failed, 5 do not fit
 check nothing_left_is_not_told_again 5 "$KVAUDIT" run "$T/fit.json" --db "$T/fit.db" --progress none --limit 1 \
   --only task='ruler/niah_single_1@16384'
 hasnt truncated_is_told_once "$T/err" "does not fit: "
+# of samples that differ in length the longest speaks, and one given as ids is known without tokenising
+mkdir "$T/lb"
+words() { printf 'word %.0s' $(seq "$1"); }
+ids=$(printf '65,%.0s' $(seq 8190))
+for n in 5 2000 20; do
+  echo "{\"context\": \"$(words $n)\", \"question\": \" q?\", \"answers\": [\"a\"], \"max_new_tokens\": 4}" >>"$T/own.jsonl"
+done
+{ head -1 "$T/own.jsonl"; echo "{\"context_ids\": [${ids%,}], \"question_ids\": [66, 67], \"answers\": [\"a\"], \"max_new_tokens\": 4}"; } >"$T/ids.jsonl"
+for n in 5 9000 20; do
+  echo "{\"input\": \"what?\", \"context\": \"$(words $n)\", \"answers\": [\"a\"], \"all_classes\": null, \"length\": $n, \"language\": \"en\", \"dataset\": \"qasper\", \"_id\": \"$n\"}"
+done >"$T/lb/qasper.jsonl"
+cat >"$T/long.json" <<'J'
+{"schema": 1, "name": "long", "models": ["builtin:tiny-llama"], "methods": ["keydiff"], "data": {"longbench": "lb"},
+ "tasks": ["jsonl:own.jsonl", "jsonl:ids.jsonl", "longbench/qasper@4096", "longbench/qasper@8192", "longbench/qasper"],
+ "budgets": [{"keep": 0.5}], "defaults": {"n": 3}, "blind": false}
+J
+check dry_run_looks_at_all 0 "$KVAUDIT" run "$T/long.json" -n
+grep '^DOES NOT FIT' "$T/out" | sed 's/^DOES NOT FIT: //; s/ tokens and.*//' >"$T/misfits"
+cat >"$T/want" <<'J'
+jsonl:own.jsonl on builtin:tiny-llama: sample 1 (the longest of 3 in bytes): prompt of 10005
+jsonl:ids.jsonl on builtin:tiny-llama: sample 1: prompt of 8192
+longbench/qasper@8192 on builtin:tiny-llama: sample 1 (the longest of 3 in bytes): prompt of 8192
+longbench/qasper on builtin:tiny-llama: sample 1 (the longest of 3 in bytes): prompt of 45693
+J
+same the_longest_sample_speaks "$T/misfits" "$T/want"
+check run_of_short_and_long 5 "$KVAUDIT" run "$T/long.json" --db "$T/long.db" --progress none --only task='jsonl:*'
+is run_names_the_longest "$(grep -c 'does not fit: .*sample 1' "$T/err")" 2
+has run_counts_what_does_not_fit "$T/err" "4 do not fit"
 # -q is "errors only"; what is asked for by name is shown all the same
 niah='tasks=["ruler/niah_single_1@320"]'
 check quiet_run 0 "$KVAUDIT" run "$T/s.json" --db "$T/q.db" --limit 1 -q --set "$niah"
