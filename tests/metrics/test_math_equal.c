@@ -503,6 +503,20 @@ static void nesting_ends_at_64(void **state)
     DIFFER(nested("(1,", "1", ")", 40), "1");
 }
 
+/* An element of an element of one, 16 times; a tuple and an equation are two. */
+static void elements_end_at_16(void **state)
+{
+    char *other;
+
+    (void)state;
+    other = strdup(nested("(1,x=", "5.0", ")", 8));
+    SAME(nested("(1,x=", "5", ")", 8), other);
+    free(other);
+    other = strdup(nested("(1,x=", "5.0", ")", 9));
+    DIFFER(nested("(1,x=", "5", ")", 9), other);
+    free(other);
+}
+
 static void exponents_end_at_512(void **state)
 {
     (void)state;
@@ -652,6 +666,7 @@ int main(void)
         TEST(ruling_10_variables_may_cancel),
         TEST(a_long_answer_is_cut_at_4096_code_points),
         TEST(nesting_ends_at_64),
+        TEST(elements_end_at_16),
         TEST(exponents_end_at_512),
         TEST(factorials_end_at_50),
         TEST(division_by_zero_is_no_value),

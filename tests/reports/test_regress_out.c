@@ -65,6 +65,8 @@ static void junit_counts_agree_with_the_elements(void **state)
     assert_null(strstr(x.data, "<script>"));
     assert_null(strstr(x.data, "\xef\xbf\xbe"));
     assert_null(strchr(x.data, '\x01'));
+    assert_non_null(strstr(x.data, "\xef\xbf\xbd\xef\xbf\xbd")); /* one for each */
+    assert_null(strstr(x.data, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"));
     kva_buf_release(&x);
     kva_regress_release(&r);
     free(a);
