@@ -26,14 +26,14 @@ static void pad(struct kva_buf *out, int n)
         kva_buf_putc(out, ' ');
 }
 
-static void put_cell(struct kva_buf *out, const char *s, int width, bool right, bool last)
+static void put_cell(struct kva_buf *out, const char *s, int width, bool right)
 {
     int n = width - width_of(s);
 
     if (right)
         pad(out, n);
     kva_buf_puts(out, s);
-    if (!right && !last)
+    if (!right)
         pad(out, n);
 }
 
@@ -113,15 +113,19 @@ static void pending(struct layout *l, bool details)
                      (l->t->col[c].keep == 0 || kva_tab_has(l->t, c));
 }
 
-/* Takes as many of the columns left as the width holds, those of least weight last.
- * False when nothing new fits. */
+/* Takes as many of the columns left as the width holds, at least one, those of least
+ * weight last. False when none is left. */
 static bool choose(struct layout *l, int width)
 {
-    bool any = false;
+    int n = 0;
 
-    for (int c = 0; c < l->t->n_col; c++)
+    for (int c = 0; c < l->t->n_col; c++) {
         l->show[c] = l->left[c] || names_row(l->t, c);
-    while (total(l) > width) {
+        n += l->left[c];
+    }
+    if (n == 0)
+        return false;
+    for (; n > 1 && total(l) > width; n--) {
         int drop = -1;
 
         for (int c = 0; c < l->t->n_col; c++)
@@ -132,11 +136,9 @@ static bool choose(struct layout *l, int width)
             break;
         l->show[drop] = false;
     }
-    for (int c = 0; c < l->t->n_col; c++) {
-        any = any || (l->show[c] && l->left[c]);
+    for (int c = 0; c < l->t->n_col; c++)
         l->left[c] = l->left[c] && !l->show[c];
-    }
-    return any;
+    return true;
 }
 
 /* As everywhere, but interval bounds without decimals: width is scarce here. */
@@ -207,7 +209,7 @@ static void print_row(const struct kva_report *r, const struct layout *l, int k,
         if (any)
             kva_buf_puts(out, "  ");
         put_cell(out, k < 0 ? l->label[c] : l->text[k * t->n_col + c], l->width[c],
-                 l->right[c], false);
+                 l->right[c]);
         any = true;
     }
     while (!out->failed && out->len > start && out->data[out->len - 1] == ' ')

@@ -198,6 +198,68 @@ static void every_environment_stands_once_and_the_rules_are_in_words(void **stat
     free(w);
 }
 
+/* Code points up to the line's end. */
+static int columns_of(const char *s)
+{
+    int n = 0;
+
+    for (; *s && *s != '\n'; s++)
+        n += ((unsigned char)*s & 0xc0) != 0x80;
+    return n;
+}
+
+/* The longest line of a table is as long as the rule below its head: columns stand below
+ * each other. Returns how many tables there are. */
+static int check_columns(const char *text, int width)
+{
+    static const char rule[] = "\xe2\x94\x80";
+    const char *line[3] = {"", text, NULL};
+    int n = 0;
+
+    for (; (line[2] = strchr(line[1], '\n')) != NULL;
+         line[0] = line[1], line[1] = line[2]) {
+        int most = columns_of(line[0]), wide = columns_of(line[1]);
+
+        ++line[2];
+        if (strncmp(line[1], rule, 3) != 0)
+            continue;
+        for (; *line[2] && *line[2] != '\n'; line[2] = strchr(line[2], '\n') + 1)
+            most = columns_of(line[2]) > most ? columns_of(line[2]) : most;
+        assert_int_equal(most, wide);
+        assert_true(wide <= width);
+        n++;
+    }
+    return n;
+}
+
+static void a_terminal_of_any_width_gets_every_column_aligned(void **state)
+{
+    struct world *w = simple_world();
+    struct kva_report *r = built(w, NULL);
+    int tables[3];
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        const struct kva_tab *t;
+        char *text;
+
+        r->opts.width = i == 0 ? 400 : i == 1 ? 80 : 8;
+        text = rendered(r, kva_report_text);
+        tables[i] = check_columns(text, i < 2 ? r->opts.width : 400);
+        for (int k = 0; k < r->n_tab; k++) {
+            t = &r->tab[k];
+            for (int c = 0; c < t->n_col && t->view == r->view && t->n_row; c++)
+                if (kva_tab_shown(r, t) && t->col[c].keep < KVA_KEEP_DETAIL &&
+                    kva_tab_has(t, c))
+                    assert_non_null(strstr(text, t->col[c].label));
+        }
+        free(text);
+    }
+    assert_true(tables[0] > 1 && tables[0] <= tables[1] && tables[1] < tables[2]);
+    kva_report_free(r);
+    free(w);
+}
+
 static void text_keeps_rare_columns_for_those_who_ask(void **state)
 {
     struct world *w = simple_world();
@@ -655,6 +717,7 @@ int main(void)
         cmocka_unit_test(the_policy_names_the_hash_of_the_one_script),
         cmocka_unit_test(text_has_a_contrast_of_4_5_in_both_themes),
         cmocka_unit_test(every_environment_stands_once_and_the_rules_are_in_words),
+        cmocka_unit_test(a_terminal_of_any_width_gets_every_column_aligned),
         cmocka_unit_test(text_keeps_rare_columns_for_those_who_ask),
         cmocka_unit_test(the_label_of_the_suites_is_in_every_format),
         cmocka_unit_test(a_report_of_one_view_shows_the_same_and_makes_no_page),
