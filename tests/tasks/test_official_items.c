@@ -192,8 +192,7 @@ static void check_spans(const struct kva_item *it, const char *name)
             assert_memory_equal(text, "VAR ", 4);
         if (strncmp(name, "qa", 2) == 0 && s->kind == 'E')
             assert_int_equal(text[len - 1], '.');
-        if (s->kind == 'P' && s->id[0] == 'P' && strncmp(name, "qa", 2) != 0 &&
-            s->queried) {
+        if (s->kind == 'P' && s->id[0] == 'P' && s->queried) {
             bool answer = false;
 
             for (int a = 0; a < it->n_answers; a++)
@@ -239,6 +238,36 @@ static void every_task_has_evidence_and_answers_in_its_context(void **state)
             kva_arena_release(&arena);
             kva_task_close(task);
         }
+}
+
+/* The supporting sentences stand in the order in which the seed puts their documents. */
+static void a_sentence_keeps_its_payload_wherever_it_stands(void **state)
+{
+    int n = 0, n_payload = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        struct kva_task *task = open_dialect("qa_2", 1536, "r2025", seed, NULL);
+        struct kva_arena arena;
+        struct kva_item it;
+
+        kva_arena_init(&arena);
+        it = item_of(task, 0, &kva_tok_ws, &arena);
+        check_spans(&it, "qa_2");
+        for (int i = 0; i < it.n_spans; i++) {
+            const struct kva_span *s = &it.spans[i], *e;
+
+            n += s->kind == 'E' && s->queried && strcmp(s->role, "sentence") == 0;
+            if (s->kind != 'P')
+                continue;
+            n_payload++;
+            e = span_named(&it, s->match);
+            assert_true(e->b0 <= s->b0 && s->b1 <= e->b1);
+        }
+        kva_arena_release(&arena);
+        kva_task_close(task);
+    }
+    assert_true(n == 16 && n_payload >= 8);
 }
 
 static void three_layouts_are_one_text(void **state)
@@ -561,6 +590,7 @@ int main(void)
         TEST(word_lists_have_the_references_words),
         TEST(the_gold_document_stands_at_one_index),
         TEST(every_task_has_evidence_and_answers_in_its_context),
+        TEST(a_sentence_keeps_its_payload_wherever_it_stands),
         TEST(three_layouts_are_one_text),
         TEST(any_order_of_access_gives_the_same_samples),
         TEST(tokenizers_do_not_disturb_each_other),
