@@ -577,39 +577,75 @@ bool kva_kvstore_slot_order(const struct kva_kvstore *s, int layer, int head,
     return true;
 }
 
-void kva_kvstore_gather(const struct kva_kvstore *s, int layer, int head, float *k,
-                        float *v)
+/* Slots of the live entries of ranks first .. first + n - 1. */
+static void live_slots(const struct kva_kvstore *s, int c, int first, int n,
+                       int32_t *slot)
 {
-    kva_kvstore_gather_some(s, layer, head, 0, kva_kvstore_live(s, layer, head), k, v);
+    const uint64_t *keys = s->sorted[c] ? NULL : kva_kvstore_rank_keys(s, c);
+
+    for (int i = 0; keys && i < n; i++)
+        slot[i] = (int32_t)(uint32_t)keys[first + i];
+    for (int j = 0, i = -first; !keys && i < n; j++)
+        if (is_live(s, c, j) && i++ >= 0)
+            slot[i - 1] = j;
 }
 
-void kva_kvstore_gather_some(const struct kva_kvstore *s, int layer, int head, int first,
-                             int n, float *k, float *v)
+static bool rank_is_slot(const struct kva_kvstore *s, int c)
 {
-    int c = layer * s->shape.kv_heads + head, skip = first, j = 0;
-    const int32_t *table = s->table + (size_t)c * (size_t)s->table_cap;
-    const uint64_t *keys = s->sorted[c] ? NULL : kva_kvstore_rank_keys(s, c);
-    size_t dk = (size_t)s->shape.dim_k, dv = (size_t)s->shape.dim_v;
-    int32_t slot[SLOTS];
+    return s->sorted[c] && s->n_live[c] == s->len[c];
+}
 
-    if (!keys && s->n_live[c] == s->len[c]) {
-        s->mem->read(s->pages, table, NULL, first, n, k, v);
-        return;
+/* Of KV heads c0 .. c0 + heads - 1, see kva_kvstore_gather_layer. */
+static enum kva_status gather(const struct kva_kvstore *s, int c0, int heads,
+                              const int *first, const size_t *off, float *k, float *v,
+                              struct kva_error *err)
+{
+    struct kva_page_read *r = kva_calloc((size_t)heads, sizeof *r);
+    int32_t *slot = NULL, *next;
+    size_t listed = 0;
+    enum kva_status rc = KVA_OK;
+
+    for (int h = 0; h < heads; h++)
+        listed += rank_is_slot(s, c0 + h) ? 0 : off[h + 1] - off[h];
+    slot = kva_calloc(listed, sizeof *slot);
+    if (r == NULL || slot == NULL) {
+        rc = KVA_FAIL(err, KVA_ENOMEM, "KV store: lists of %zu entries", listed);
+        goto out;
     }
-    if (keys)
-        j = first;
-    else
-        for (; skip > 0; j++)
-            skip -= is_live(s, c, j);
-    for (int done = 0, m; done < n; done += m) {
-        for (m = 0; m < SLOTS && done + m < n; j++)
-            if (keys)
-                slot[m++] = (int32_t)(uint32_t)keys[j];
-            else if (is_live(s, c, j))
-                slot[m++] = j;
-        s->mem->read(s->pages, table, slot, 0, m, k ? k + (size_t)done * dk : NULL,
-                     v ? v + (size_t)done * dv : NULL);
+    next = slot;
+    for (int h = 0; h < heads; h++) {
+        int c = c0 + h;
+
+        r[h] =
+            (struct kva_page_read){.table = s->table + (size_t)c * (size_t)s->table_cap,
+                                   .first = first ? first[h] : 0,
+                                   .n = (int)(off[h + 1] - off[h])};
+        if (rank_is_slot(s, c))
+            continue;
+        live_slots(s, c, r[h].first, r[h].n, next);
+        r[h].slot = next;
+        next += r[h].n;
     }
+    s->mem->read(s->pages, r, heads, k, v);
+out:
+    free(r);
+    free(slot);
+    return rc;
+}
+
+enum kva_status kva_kvstore_gather(const struct kva_kvstore *s, int layer, int head,
+                                   float *k, float *v, struct kva_error *err)
+{
+    const size_t off[2] = {0, (size_t)kva_kvstore_live(s, layer, head)};
+
+    return gather(s, layer * s->shape.kv_heads + head, 1, NULL, off, k, v, err);
+}
+
+enum kva_status kva_kvstore_gather_layer(const struct kva_kvstore *s, int layer,
+                                         const int *first, const size_t *off, float *k,
+                                         float *v, struct kva_error *err)
+{
+    return gather(s, layer * s->shape.kv_heads, s->shape.kv_heads, first, off, k, v, err);
 }
 
 static uint64_t fnv_i32(uint64_t h, int32_t x)

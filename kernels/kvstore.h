@@ -173,11 +173,13 @@ void kva_kvstore_positions(const struct kva_kvstore *store, int layer, int head,
 bool kva_kvstore_slot_order(const struct kva_kvstore *store, int layer, int head,
                             int32_t *index);
 /* Live entries as contiguous f32 rows in rank order; k or v may be NULL. */
-void kva_kvstore_gather(const struct kva_kvstore *store, int layer, int head, float *k,
-                        float *v);
-/* The same of ranks first .. first + n - 1. */
-void kva_kvstore_gather_some(const struct kva_kvstore *store, int layer, int head,
-                             int first, int n, float *k, float *v);
+enum kva_status kva_kvstore_gather(const struct kva_kvstore *store, int layer, int head,
+                                   float *k, float *v, struct kva_error *err);
+/* The same of a layer at once: off[h + 1] - off[h] entries of KV head h, from rank
+ * first[h] (NULL: 0) on, one head's rows behind the other's. */
+enum kva_status kva_kvstore_gather_layer(const struct kva_kvstore *store, int layer,
+                                         const int *first, const size_t *off, float *k,
+                                         float *v, struct kva_error *err);
 /* FNV-1a 64 over (layer, head, live positions ascending), each a little-endian int32. */
 uint64_t kva_kvstore_kept_fnv(const struct kva_kvstore *store);
 /* KVA_ENONFINITE when a key or value was not finite in the store's type. A backend with

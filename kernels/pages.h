@@ -42,6 +42,12 @@ struct kva_page_move {
     int n;
 };
 
+/* Entries of one KV head: slots slot[i] (NULL: first + i), i below n. */
+struct kva_page_read {
+    const int32_t *table, *slot;
+    int first, n;
+};
+
 struct kva_page_ops {
     size_t (*granule)(struct kva_ops *); /* commits are multiples of it */
     /* Reserves for page_cap pages, commits nothing. reserved_bytes and whatever is
@@ -62,9 +68,9 @@ struct kva_page_ops {
     bool (*sound)(const struct kva_pages *);
     void (*move)(struct kva_pages *to, const struct kva_pages *from,
                  const struct kva_page_move *, int heads);
-    /* Slots slot[i] (NULL: first + i) as rows of floats; k or v may be NULL. */
-    void (*read)(const struct kva_pages *, const int32_t *table, const int32_t *slot,
-                 int first, int n, float *k, float *v);
+    /* As rows of floats, one head's behind the other's; k or v may be NULL. */
+    void (*read)(const struct kva_pages *, const struct kva_page_read *, int heads,
+                 float *k, float *v);
     /* New keys and positions of slots slot[i] (NULL: i). `fits` is the caller's. */
     void (*write_keys)(struct kva_pages *, const int32_t *table, const int32_t *slot,
                        int n, const float *k, const int32_t *pos);

@@ -111,14 +111,11 @@ static enum kva_status gather(const struct kva_kvstore *store,
     *rows = (struct kva_rows){
         .off = off, .heads = heads, .dim = keys ? view->head_dim : view->v_dim};
     rows->data = kva_room_floats(view, off[heads] * (size_t)rows->dim);
-    for (int h = 0; rows->data != NULL && h < heads; h++) {
-        float *at = rows->data + off[h] * (size_t)rows->dim;
-
-        kva_kvstore_gather(store, view->layer, h, keys ? at : NULL, keys ? NULL : at);
-    }
     if (rows->data == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "%zu rows of layer %d", off[heads], view->layer);
-    return KVA_OK;
+    return kva_kvstore_gather_layer(store, view->layer, NULL, off,
+                                    keys ? rows->data : NULL, keys ? NULL : rows->data,
+                                    err);
 }
 
 /* Rows that the method follows by itself. */

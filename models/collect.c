@@ -38,7 +38,7 @@ struct kva_collector {
     bool set;          /* REPLAY: somebody has set the sums */
     float *side;       /* what kva_collector_side hands out */
     size_t side_cap;
-    /* QUERIES */
+    /* QUERIES: sums in the backend's memory, the statistics of one layer in the host's */
     double *sum;    /* [layers][heads][dim] */
     double *square; /* [layers][heads][dim][dim], lower triangle */
     int64_t *count; /* [layers] */
@@ -62,6 +62,28 @@ const struct kva_collect *kva_collector_want(const struct kva_collector *c)
     return &c->want;
 }
 
+/* Sums of queries, all 0. False: no memory. */
+static bool new_queries(struct kva_collector *c)
+{
+    const struct kva_arch *a = &c->m->arch;
+    struct kva_ops *ops = c->m->ops;
+    const size_t layers = (size_t)a->layers, d = (size_t)a->head_dim,
+                 n = (size_t)a->heads * d, one = n * sizeof *c->sum;
+
+    c->count = kva_calloc(layers, sizeof *c->count);
+    c->mean = kva_calloc(n, sizeof *c->mean);
+    c->cov = kva_calloc(n * d, sizeof *c->cov);
+    c->sum = ops->alloc(ops, layers * one, KVA_MEM_DEVICE);
+    c->square = ops->alloc(ops, layers * one * d, KVA_MEM_DEVICE);
+    if (!c->count || !c->mean || !c->cov || !c->sum || !c->square)
+        return false;
+    for (size_t l = 0; l < layers; l++) {
+        ops->copy(ops, c->sum + l * n, c->mean, one);
+        ops->copy(ops, c->square + l * n * d, c->cov, one * d);
+    }
+    return true;
+}
+
 enum kva_status kva_collector_new(struct kva_model *m, const struct kva_collect *want,
                                   struct kva_collector **out, struct kva_error *err)
 {
@@ -75,12 +97,7 @@ enum kva_status kva_collector_new(struct kva_model *m, const struct kva_collect 
     c->m = m;
     c->want = *want;
     if (want->kind == KVA_COLLECT_QUERIES) {
-        c->sum = kva_calloc(layers * heads * d, sizeof *c->sum);
-        c->square = kva_calloc(layers * heads * d * d, sizeof *c->square);
-        c->count = kva_calloc(layers, sizeof *c->count);
-        c->mean = kva_calloc(heads * d, sizeof *c->mean);
-        c->cov = kva_calloc(heads * d * d, sizeof *c->cov);
-        if (!c->sum || !c->square || !c->count || !c->mean || !c->cov)
+        if (!new_queries(c))
             goto nomem;
     } else {
         c->rows = want->kind == KVA_COLLECT_CHUNKS ? want->chunk : 0;
@@ -112,8 +129,8 @@ void kva_collector_free(struct kva_collector *c)
     free(c->tile_pos);
     free(c->tile_n);
     free(c->side);
-    free(c->sum);
-    free(c->square);
+    c->m->ops->release(c->m->ops, c->sum, KVA_MEM_DEVICE);
+    c->m->ops->release(c->m->ops, c->square, KVA_MEM_DEVICE);
     free(c->count);
     free(c->mean);
     free(c->cov);
@@ -203,10 +220,7 @@ static enum kva_status layer_keys(const struct kva_collector *c,
     rows->data = kva_arena_alloc(arena, used * (size_t)a->head_dim, sizeof *rows->data);
     if (!rows->data)
         goto nomem;
-    for (int h = 0; h < a->kv_heads; h++)
-        kva_kvstore_gather_some(store, layer, h, (*which)[h], (int)(off[h + 1] - off[h]),
-                                rows->data + off[h] * (size_t)a->head_dim, NULL);
-    return KVA_OK;
+    return kva_kvstore_gather_layer(store, layer, *which, off, rows->data, NULL, err);
 nomem:
     return KVA_FAIL(err, KVA_ENOMEM, "keys of %zu entries", all);
 }
@@ -530,8 +544,11 @@ enum kva_status kva_collector_copy(struct kva_collector *to,
 
     to->added = from->added;
     if (to->want.kind == KVA_COLLECT_QUERIES) {
-        memcpy(to->sum, from->sum, layers * heads * d * sizeof *to->sum);
-        memcpy(to->square, from->square, layers * heads * d * d * sizeof *to->square);
+        struct kva_ops *ops = to->m->ops;
+        const size_t bytes = layers * heads * d * sizeof *to->sum;
+
+        ops->copy(ops, to->sum, from->sum, bytes);
+        ops->copy(ops, to->square, from->square, bytes * d);
         memcpy(to->count, from->count, layers * sizeof *to->count);
         return KVA_OK;
     }
@@ -597,21 +614,23 @@ const float *kva_collector_side(struct kva_collector *c, const struct kva_kvstor
 
 const struct kva_query_stats *kva_collector_stats(struct kva_collector *c, int layer)
 {
-    const size_t d = (size_t)c->m->arch.head_dim, heads = (size_t)c->m->arch.heads;
-    const double *sum = c->sum + (size_t)layer * heads * d;
-    const double *square = c->square + (size_t)layer * heads * d * d;
+    const size_t d = (size_t)c->m->arch.head_dim, heads = (size_t)c->m->arch.heads,
+                 one = heads * d * sizeof *c->mean;
+    struct kva_ops *ops = c->m->ops;
     double n = (double)(c->count[layer] > 0 ? c->count[layer] : 1);
 
+    ops->copy(ops, c->mean, c->sum + (size_t)layer * heads * d, one);
+    ops->copy(ops, c->cov, c->square + (size_t)layer * heads * d * d, one * d);
     for (size_t i = 0; i < heads * d; i++)
-        c->mean[i] = sum[i] / n;
+        c->mean[i] /= n;
     for (size_t h = 0; h < heads; h++)
         for (size_t x = 0; x < d; x++)
             for (size_t y = 0; y <= x; y++) {
-                size_t at = h * d * d;
-                double v =
-                    square[at + x * d + y] / n - c->mean[h * d + x] * c->mean[h * d + y];
+                double *cov = c->cov + h * d * d;
 
-                c->cov[at + x * d + y] = c->cov[at + y * d + x] = v;
+                cov[x * d + y] =
+                    cov[x * d + y] / n - c->mean[h * d + x] * c->mean[h * d + y];
+                cov[y * d + x] = cov[x * d + y];
             }
     c->stats = (struct kva_query_stats){c->mean, c->cov, c->count[layer]};
     return &c->stats;

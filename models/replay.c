@@ -203,7 +203,7 @@ static enum kva_status part_read(const struct replay *r, int layer,
         int32_t *pos = p->k_pos + p->k_off[h];
         int n = 0;
 
-        kva_kvstore_gather(r->copy->store, layer, h, k, v);
+        KVA_TRY(kva_kvstore_gather(r->copy->store, layer, h, k, v, err));
         for (int32_t t = 0; t < (int32_t)all; t++) {
             if (!(t < p->sinks || (t >= from && t < to) || t >= r->seen))
                 continue;

@@ -322,7 +322,7 @@ static enum kva_status rerotate_head(struct kva_session *s, int layer, int head,
     }
     if (!moved)
         goto out;
-    kva_kvstore_gather(s->store, layer, head, rows.data, NULL);
+    KVA_GO(kva_kvstore_gather(s->store, layer, head, rows.data, NULL, err));
     s->m->lend.rotate(s->m->lend.ctx, layer, &rows, delta);
     rc = kva_kvstore_renumber(s->store, layer, head, rows.data, pos, err);
 out:

@@ -182,13 +182,14 @@ static enum kva_status compare_stores(struct kva_session *x, struct kva_session 
     const struct kva_kvstore *a = kva_session_store(x), *b = kva_session_store(y);
     const struct kva_kvshape *s = kva_kvstore_shape(a);
     double top = 0, off = 0;
+    enum kva_status rc = KVA_OK;
 
     *sets = kva_kvstore_kept_fnv(a) != kva_kvstore_kept_fnv(b);
     *keys = false;
     *rel = 0;
     if (*sets)
         return KVA_OK;
-    for (int c = 0; c < s->layers * s->kv_heads; c++) {
+    for (int c = 0; rc == KVA_OK && c < s->layers * s->kv_heads; c++) {
         int l = c / s->kv_heads, h = c % s->kv_heads;
         size_t n = (size_t)kva_kvstore_live(a, l, h), nk = n * (size_t)s->dim_k,
                nv = n * (size_t)s->dim_v;
@@ -196,8 +197,9 @@ static enum kva_status compare_stores(struct kva_session *x, struct kva_session 
 
         if (v == NULL)
             return KVA_FAIL(err, KVA_ENOMEM, "entries of a KV head");
-        kva_kvstore_gather(a, l, h, v, v + nk);
-        kva_kvstore_gather(b, l, h, w, w + nk);
+        rc = kva_kvstore_gather(a, l, h, v, v + nk, err);
+        if (rc == KVA_OK)
+            rc = kva_kvstore_gather(b, l, h, w, w + nk, err);
         *keys = *keys || memcmp(v, w, nk * sizeof *v) != 0;
         for (size_t i = 0; i < nk + nv; i++) {
             double d = fabs((double)v[i] - (double)w[i]);
@@ -208,7 +210,7 @@ static enum kva_status compare_stores(struct kva_session *x, struct kva_session 
         free(v);
     }
     *rel = top > 0 ? off / top : 0;
-    return KVA_OK;
+    return rc;
 }
 
 static bool twins(const struct kva_cell *a, const struct kva_cell *b)

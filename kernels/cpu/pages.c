@@ -170,15 +170,15 @@ static void move_rows(struct kva_pages *to, const struct kva_pages *from,
         move_head(to, from, &m[h]);
 }
 
-static void read_rows(const struct kva_pages *p, const int32_t *table,
-                      const int32_t *slot, int first, int n, float *k, float *v)
+static void read_head(const struct kva_pages *p, const struct kva_page_read *r, float *k,
+                      float *v)
 {
-    for (int i = 0, run; i < n; i += run) {
-        int at = slot ? slot[i] : first + i, most = P - at % P;
-        int32_t page = table[at / P];
+    for (int i = 0, run; i < r->n; i += run) {
+        int at = r->slot ? r->slot[i] : r->first + i, most = P - at % P;
+        int32_t page = r->table[at / P];
 
-        most = most < n - i ? most : n - i;
-        for (run = 1; run < most && (!slot || slot[i + run] == at + run); run++)
+        most = most < r->n - i ? most : r->n - i;
+        for (run = 1; run < most && (!r->slot || r->slot[i + run] == at + run); run++)
             continue;
         if (k)
             get_rows(p, k_row(p, page, at % P), run, p->shape.dim_k,
@@ -186,6 +186,18 @@ static void read_rows(const struct kva_pages *p, const int32_t *table,
         if (v)
             get_rows(p, v_row(p, page, at % P), run, p->shape.dim_v,
                      v + (size_t)i * (size_t)p->shape.dim_v);
+    }
+}
+
+static void read_rows(const struct kva_pages *p, const struct kva_page_read *r, int heads,
+                      float *k, float *v)
+{
+    size_t row = 0;
+
+    for (int h = 0; h < heads; h++) {
+        read_head(p, &r[h], k ? k + row * (size_t)p->shape.dim_k : NULL,
+                  v ? v + row * (size_t)p->shape.dim_v : NULL);
+        row += (size_t)r[h].n;
     }
 }
 

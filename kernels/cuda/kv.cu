@@ -132,26 +132,29 @@ append_kernel(kva_dev_pages to, kva_dev_append a)
         to.pos[(size_t)id * P + (size_t)(at % P)] = a.pos[t];
 }
 
+/* grid (entries / WARPS, KV heads) */
 template <bool f16, bool quads>
 KVA_KERNEL(LANES)
-read_kernel(kva_dev_pages from, const int32_t *pages, const int32_t *slot, int first,
-            int n, float *k, float *v)
+read_kernel(kva_dev_pages from, const kva_dev_read *read, const int32_t *list, float *k,
+            float *v)
 {
     int i = (int)blockIdx.x * WARPS + (int)threadIdx.x / KVA_WARP;
     int lane = (int)threadIdx.x % KVA_WARP;
+    kva_dev_read r = read[blockIdx.y];
 
-    if (i >= n)
+    if (i >= r.n)
         return;
 
-    int at = slot ? slot[i] : first + i;
-    const uint8_t *page = page_at(from, pages[at / P]);
+    int at = r.slot >= 0 ? list[r.slot + i] : r.first + i;
+    const uint8_t *page = page_at(from, list[r.pages + at / P]);
+    size_t row = r.row + (size_t)i;
 
     if (k)
-        get_row<f16, quads>(page + key_at(from, at % P),
-                            k + (size_t)i * (size_t)from.dim_k, from.dim_k, lane);
+        get_row<f16, quads>(page + key_at(from, at % P), k + row * (size_t)from.dim_k,
+                            from.dim_k, lane);
     if (v)
-        get_row<f16, quads>(page + value_at(from, at % P),
-                            v + (size_t)i * (size_t)from.dim_v, from.dim_v, lane);
+        get_row<f16, quads>(page + value_at(from, at % P), v + row * (size_t)from.dim_v,
+                            from.dim_v, lane);
 }
 
 template <bool f16, bool quads>
@@ -300,18 +303,18 @@ extern "C" void kva_kv_append(struct kva_dev_pages to, struct kva_dev_append a,
 #undef KVA_APPEND
 }
 
-extern "C" void kva_kv_read(struct kva_dev_pages from, const int32_t *pages,
-                            const int32_t *slot, int first, int n, float *k, float *v,
-                            void *stream)
+extern "C" void kva_kv_read(struct kva_dev_pages from, const struct kva_dev_read *read,
+                            const int32_t *list, int heads, int longest, float *k,
+                            float *v, void *stream)
 {
-    const unsigned grid = blocks_for((size_t)n);
+    const dim3 grid(blocks_for((size_t)longest), (unsigned)heads);
 
 #define KVA_READ(f16, quads)                                                             \
     do {                                                                                 \
         auto f = read_kernel<f16, quads>;                                                \
-        KVA_LAUNCH(f, grid, LANES, 0, stream, from, pages, slot, first, n, k, v);        \
+        KVA_LAUNCH(f, grid, LANES, 0, stream, from, read, list, k, v);                   \
     } while (0)
-    if (grid > 0)
+    if (longest > 0)
         KVA_FORM(from, in_quads(from, k, 0, v, 0), KVA_READ);
 #undef KVA_READ
 }

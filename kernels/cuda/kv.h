@@ -51,10 +51,16 @@ void kva_kv_move(struct kva_dev_pages to, struct kva_dev_pages from,
                  const struct kva_dev_move *move, const int32_t *list, int heads,
                  int longest, bool together, void *stream);
 
-/* Row i of k and v (NULL: not wanted) becomes the entry of slot slot[i] (NULL: first +
- * i). */
-void kva_kv_read(struct kva_dev_pages from, const int32_t *pages, const int32_t *slot,
-                 int first, int n, float *k, float *v, void *stream);
+/* Entries of one KV head: row `row` + i of k and v (NULL: not wanted) becomes that of
+ * slot slot[i] (-1: first + i). Offsets are into `list`. */
+struct kva_dev_read {
+    size_t row;
+    int64_t slot, pages;
+    int first, n;
+};
+void kva_kv_read(struct kva_dev_pages from, const struct kva_dev_read *read,
+                 const int32_t *list, int heads, int longest, float *k, float *v,
+                 void *stream);
 /* New keys and positions of slots slot[i] (NULL: i). */
 void kva_kv_keys(struct kva_dev_pages to, const int32_t *pages, const int32_t *slot,
                  int n, const float *k, const int32_t *pos, int *bad, void *stream);

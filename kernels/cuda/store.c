@@ -413,38 +413,63 @@ static void write_rows(struct kva_pages *p, const struct kva_page_write *w)
     kva_cuda_done(cu);
 }
 
-/* The pages that slots up to `last` reach, and further lists of n numbers, in one upload.
- */
-enum { PAGES, SLOTS, POSITIONS, LISTS };
-static void lists(struct kva_cuda *cu, const int32_t *table, int last,
-                  const int32_t *slot, const int32_t *pos, int n,
-                  struct kva_cuda_list l[LISTS])
+/* Pages that the slots reach. */
+static size_t pages_reached(const struct kva_page_read *r)
 {
-    l[PAGES] =
-        (struct kva_cuda_list){table, ((size_t)last / P + 1) * sizeof *table, NULL};
-    l[SLOTS] = (struct kva_cuda_list){slot, (size_t)n * sizeof *slot, NULL};
-    l[POSITIONS] = (struct kva_cuda_list){pos, (size_t)n * sizeof *pos, NULL};
-    kva_cuda_lists(cu, l, LISTS);
+    int last = r->slot ? largest(r->slot, r->n) : r->first + r->n - 1;
+
+    return r->n > 0 ? (size_t)last / P + 1 : 0;
 }
 
-static void read_rows(const struct kva_pages *p, const int32_t *table,
-                      const int32_t *slot, int first, int n, float *k, float *v)
+static void read_rows(const struct kva_pages *p, const struct kva_page_read *r, int heads,
+                      float *k, float *v)
 {
     struct store *s = store_of(p);
     struct kva_cuda *cu = s->cu;
-    struct kva_cuda_list l[LISTS];
-    float *to_k, *to_v;
+    struct kva_dev_read *d = kva_calloc((size_t)heads, sizeof *d);
+    size_t rows = 0, n = 0;
+    int longest = 0;
+    int32_t *list;
+    struct kva_cuda_list l[2];
 
-    if (n == 0)
-        return;
+    for (int h = 0; h < heads; h++)
+        n += pages_reached(&r[h]) + (r[h].slot ? (size_t)r[h].n : 0);
+    list = kva_calloc(n, sizeof *list);
+    if (d == NULL || list == NULL) {
+        lost(cu, "lists of entries read");
+        goto out;
+    }
+    n = 0;
+    for (int h = 0; h < heads; h++) {
+        size_t pages = pages_reached(&r[h]), slots = r[h].slot ? (size_t)r[h].n : 0;
+
+        d[h] = (struct kva_dev_read){.row = rows,
+                                     .slot = r[h].slot ? (int64_t)(n + pages) : -1,
+                                     .pages = (int64_t)n,
+                                     .first = r[h].first,
+                                     .n = r[h].n};
+        memcpy(list + n, r[h].table, pages * sizeof *list);
+        if (slots > 0)
+            memcpy(list + n + pages, r[h].slot, slots * sizeof *list);
+        n += pages + slots;
+        rows += (size_t)r[h].n;
+        longest = r[h].n > longest ? r[h].n : longest;
+    }
+    if (rows == 0)
+        goto out;
     flush(cu);
-    lists(cu, table, slot ? largest(slot, n) : first + n - 1, slot, NULL, n, l);
-    to_k = kva_cuda_out(cu, k, (size_t)n * (size_t)p->shape.dim_k);
-    to_v = kva_cuda_out(cu, v, (size_t)n * (size_t)p->shape.dim_v);
+    l[0] = (struct kva_cuda_list){d, (size_t)heads * sizeof *d, NULL};
+    l[1] = (struct kva_cuda_list){list, n * sizeof *list, NULL};
+    kva_cuda_lists(cu, l, 2);
+    k = kva_cuda_out(cu, k, rows * (size_t)p->shape.dim_k);
+    v = kva_cuda_out(cu, v, rows * (size_t)p->shape.dim_v);
     if (!cu->failed)
-        kva_kv_read(pages_of(s), l[PAGES].device, l[SLOTS].device, first, n, to_k, to_v,
+        kva_kv_read(pages_of(s), l[0].device, l[1].device, heads, longest, k, v,
                     cu->stream);
     kva_cuda_done(cu);
+out:
+    free(d);
+    free(list);
 }
 
 static void write_keys(struct kva_pages *p, const int32_t *table, const int32_t *slot,
@@ -452,17 +477,21 @@ static void write_keys(struct kva_pages *p, const int32_t *table, const int32_t 
 {
     struct store *s = store_of(p);
     struct kva_cuda *cu = s->cu;
-    struct kva_cuda_list l[LISTS];
+    struct kva_cuda_list l[3] = {
+        {table, ((size_t)largest(slot, n) / P + 1) * sizeof *table, NULL},
+        {slot, (size_t)n * sizeof *slot, NULL},
+        {pos, (size_t)n * sizeof *pos, NULL},
+    };
     const float *from;
 
     if (n == 0)
         return;
     flush(cu);
-    lists(cu, table, largest(slot, n), slot, pos, n, l);
+    kva_cuda_lists(cu, l, 3);
     from = kva_cuda_in(cu, k, (size_t)n * (size_t)p->shape.dim_k);
     if (!cu->failed)
-        kva_kv_keys(pages_of(s), l[PAGES].device, l[SLOTS].device, n, from,
-                    l[POSITIONS].device, (int *)(uintptr_t)s->bad, cu->stream);
+        kva_kv_keys(pages_of(s), l[0].device, l[1].device, n, from, l[2].device,
+                    (int *)(uintptr_t)s->bad, cu->stream);
     kva_cuda_done(cu);
 }
 

@@ -150,7 +150,7 @@ static void offload(struct kva_session *s, const struct kva_keep *keep)
         size_t at = keep->off[c];
 
         assert_true(k != NULL && v != NULL);
-        kva_kvstore_gather(store, layer, head, k, v);
+        assert_int_equal(kva_kvstore_gather(store, layer, head, k, v, NULL), KVA_OK);
         for (int r = 0; r < n; r++) {
             if (at < keep->off[c + 1] && keep->rank[at] == r) {
                 at++;

@@ -168,7 +168,7 @@ static inline void rows_are_right(const struct kva_kvstore *s)
             float *v = calloc((size_t)(n * sh->dim_v) + 1, sizeof *v);
 
             kva_kvstore_positions(s, l, h, pos);
-            kva_kvstore_gather(s, l, h, k, v);
+            OK(kva_kvstore_gather(s, l, h, k, v, NULL));
             for (int j = 0; j < n; j++) {
                 for (int i = 0; i < sh->dim_k; i++)
                     assert_true(k[j * sh->dim_k + i] == k_of(pos[j], c, i));

@@ -418,7 +418,7 @@ static void copying_smollm2_at_4096_takes_milliseconds(void **state)
     t0 = kva_now_ns();
     for (int l = 0; l < 30; l++)
         for (int h = 0; h < 3; h++)
-            kva_kvstore_gather(s, l, h, rows, NULL);
+            OK(kva_kvstore_gather(s, l, h, rows, NULL, NULL));
     gather_ns = kva_now_ns() - t0;
     t0 = kva_now_ns();
     OK(kva_kvstore_keep(s, &keep, NULL));

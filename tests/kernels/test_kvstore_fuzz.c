@@ -223,7 +223,9 @@ static void same_rows(const struct twin *t, int c, const int32_t *pos, int n)
     static float k[MOST * WIDE], v[MOST * WIDE];
     int dims[2] = {shape.dim_k, shape.dim_v};
 
-    kva_kvstore_gather(t->store, c / shape.kv_heads, c % shape.kv_heads, k, v);
+    assert_int_equal(
+        kva_kvstore_gather(t->store, c / shape.kv_heads, c % shape.kv_heads, k, v, NULL),
+        KVA_OK);
     for (int kind = 0; kind < 2; kind++) {
         const float *x = kind ? v : k;
         int dim = dims[kind], step = dim > 16 ? dim - 1 : 1;
@@ -232,13 +234,31 @@ static void same_rows(const struct twin *t, int c, const int32_t *pos, int n)
             for (int i = 0; i < dim; i += step)
                 assert_true(x[j * dim + i] == value(pos[j], c, i, kind));
     }
-    if (n > 0) { /* the same rows from the middle on */
-        int first = n / 3, some = n - first - n / 5;
+}
 
-        kva_kvstore_gather_some(t->store, c / shape.kv_heads, c % shape.kv_heads, first,
-                                some, k, NULL);
-        for (int j = 0; j < some; j++)
-            assert_true(k[j * shape.dim_k] == value(pos[first + j], c, 0, 0));
+/* The keys of all heads of a layer at once, from the middle on. */
+static void same_middle(const struct twin *t, int layer)
+{
+    static float k[HEADS * MOST * WIDE];
+    static int32_t pos[MOST];
+    int first[HEADS];
+    size_t off[HEADS + 1] = {0};
+
+    for (int h = 0; h < shape.kv_heads; h++) {
+        int n = kva_kvstore_live(t->store, layer, h);
+
+        first[h] = n / 3;
+        off[h + 1] = off[h] + (size_t)(n - first[h] - n / 5);
+    }
+    assert_int_equal(kva_kvstore_gather_layer(t->store, layer, first, off, k, NULL, NULL),
+                     KVA_OK);
+    for (int h = 0; h < shape.kv_heads; h++) {
+        int c = layer * shape.kv_heads + h;
+
+        (void)ranks_of(&t->m.list[c], pos);
+        for (size_t j = off[h]; j < off[h + 1]; j++)
+            assert_true(k[j * (size_t)shape.dim_k] ==
+                        value(pos[(size_t)first[h] + j - off[h]], c, 0, 0));
     }
 }
 
@@ -296,6 +316,8 @@ static void same(const struct twin *t, bool thorough)
 
     for (int c = 0; c < heads; c++)
         same_head(t, c, thorough || c == one);
+    if (one % shape.kv_heads == 0)
+        same_middle(t, one / shape.kv_heads);
     same_bytes(t);
     if (thorough && kva_kvstore_check(t->store, &err) != KVA_OK)
         fail_msg("%s", err.text);

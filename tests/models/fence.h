@@ -138,11 +138,11 @@ FENCED(window_max,
 FENCED(attend_rows, (T o, const struct kva_attend_rows *r), (o, r))
 FENCED(pool_heads, (T o, const struct kva_pool_heads *p, float *s), (o, p, s))
 
-static void fence_read(const struct kva_pages *p, const int32_t *table,
-                       const int32_t *slot, int first, int n, float *k, float *v)
+static void fence_read(const struct kva_pages *p, const struct kva_page_read *r,
+                       int heads, float *k, float *v)
 {
     fence_enter();
-    fence.pages.read(p, table, slot, first, n, k, v);
+    fence.pages.read(p, r, heads, k, v);
     fence_leave();
 }
 

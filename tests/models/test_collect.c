@@ -60,7 +60,8 @@ static struct state read_layer(struct kva_session *s, int layer)
     t.k = calloc((size_t)a->kv_heads * (size_t)t.n * (size_t)a->head_dim, sizeof *t.k);
     t.pos = calloc((size_t)t.n, sizeof *t.pos);
     for (int h = 0; h < a->kv_heads; h++)
-        kva_kvstore_gather(s->store, layer, h, t.k + (size_t)h * t.n * a->head_dim, NULL);
+        OK(kva_kvstore_gather(s->store, layer, h, t.k + (size_t)h * t.n * a->head_dim,
+                              NULL, err));
     kva_kvstore_positions(s->store, layer, 0, t.pos);
     return t;
 }
@@ -543,7 +544,7 @@ static void projected_norms_are_those_of_the_output_matrix(void **state)
     feed(m, s, ids, 40, 40, NULL);
     for (int h = 0; h < a->kv_heads; h++) {
         off[h + 1] = off[h] + 40;
-        kva_kvstore_gather(s->store, 1, h, NULL, v + off[h] * (size_t)a->v_dim);
+        OK(kva_kvstore_gather(s->store, 1, h, NULL, v + off[h] * (size_t)a->v_dim, err));
     }
     for (int h = 0; h < a->heads; h++)
         a_off[h + 1] = a_off[h] + 40;

@@ -565,7 +565,7 @@ static void keys_are_turned_behind_the_fence(void **state)
         assert_int_equal(fence.touched, 0);
         n = kva_kvstore_live(s->store, 0, 0);
         k[far] = calloc((size_t)(n * dim), sizeof **k);
-        kva_kvstore_gather(s->store, 0, 0, k[far], NULL);
+        OK(kva_kvstore_gather(s->store, 0, 0, k[far], NULL, err));
         if (far) {
             assert_memory_equal(k[0], k[1], (size_t)(n * dim) * sizeof **k);
             same_windows(first, s);

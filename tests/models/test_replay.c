@@ -127,7 +127,7 @@ static void compare(struct kva_model *m, const int32_t *ids,
         assert_non_null(got);
         assert_int_equal(q.queries(q.queries_ctx, l, &qs, &q_pos), c->n);
         for (int h = 0; h < a->kv_heads; h++) {
-            kva_kvstore_gather(s->store, l, h, k, v);
+            OK(kva_kvstore_gather(s->store, l, h, k, v, err));
             memset(best, 0, N * sizeof *best);
             for (int i = 0; i < c->n; i++)
                 for (int x = h * group; x < (h + 1) * group; x++) {

@@ -45,7 +45,7 @@ static float *keys_of(struct kva_session *s, int layer, int head)
     int n = kva_kvstore_live(s->store, layer, head);
     float *k = calloc((size_t)n * (size_t)s->m->arch.head_dim, sizeof *k);
 
-    kva_kvstore_gather(s->store, layer, head, k, NULL);
+    OK(kva_kvstore_gather(s->store, layer, head, k, NULL, err));
     return k;
 }
 

@@ -254,7 +254,7 @@ static void row_4_has_graded_attention(void **state)
     for (int h = 0; h < 6; h++) {
         double top = -INFINITY, z = 0;
 
-        kva_kvstore_gather(kva_session_store(s), 1, h / 3, k, NULL);
+        OK(kva_kvstore_gather(kva_session_store(s), 1, h / 3, k, NULL, err));
         for (int j = 0; j < N; j++) {
             double d = 0;
 
@@ -276,7 +276,7 @@ static void row_4_has_graded_attention(void **state)
         assert_true(w[2][j] <= w[2][30]);
         assert_true(w[5][j] <= w[5][50]);
     }
-    kva_kvstore_gather(kva_session_store(s), 1, 0, k, NULL);
+    OK(kva_kvstore_gather(kva_session_store(s), 1, 0, k, NULL, err));
     for (int i = 0; i < 5; i++) {
         double n2 = 0;
 

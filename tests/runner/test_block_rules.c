@@ -117,7 +117,7 @@ static void take_down(struct account *acc, const struct kva_decide_in *in, int f
             int n = kva_kvstore_live(in->store, layer, h), old = l->n;
 
             kva_kvstore_positions(in->store, layer, h, pos);
-            kva_kvstore_gather(in->store, layer, h, k, v);
+            OK(kva_kvstore_gather(in->store, layer, h, k, v, err));
             for (int j = 0; j < n; j++) {
                 struct entry *e = &l->at[j];
 

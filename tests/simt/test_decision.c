@@ -176,8 +176,6 @@ static void who_sums_over_a_prompt_reads_what_it_needs(void **state)
             layer = q * TOKENS;
         if (want.kind == KVA_COLLECT_COLUMNS)
             layer = (size_t)(m->arch.kv_heads * TOKENS) * sizeof(float);
-        if (want.kind == KVA_COLLECT_QUERIES)
-            layer = heads * (d + d * d) * sizeof(double);
         assert_int_equal(t.down_bytes, layer * (size_t)m->arch.layers);
     }
     kva_model_close(m);

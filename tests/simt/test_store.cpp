@@ -114,13 +114,32 @@ void compare(const twins &t, const backend &b, const char *after)
             for (int i = 0; i < 2; i++) {
                 k[i].resize(n * (size_t)h->dim_k);
                 val[i].resize(n * (size_t)h->dim_v);
-                kva_kvstore_gather(t.s[i], layer, head, k[i].data(), val[i].data());
+                CHECK_OK(kva_kvstore_gather(t.s[i], layer, head, k[i].data(),
+                                            val[i].data(), err));
             }
             if (n > 0 && (memcmp(k[0].data(), k[1].data(), k[0].size() * 4) != 0 ||
                           memcmp(val[0].data(), val[1].data(), val[0].size() * 4) != 0))
                 FAIL("after %s: layer %d head %d holds other numbers", after, layer,
                      head);
         }
+        /* all heads at once, from some rank on */
+        std::vector<int> first;
+        std::vector<size_t> off(1);
+        std::vector<float> all[2];
+
+        for (int head = 0; head < h->kv_heads; head++) {
+            int n = kva_kvstore_live(t.s[0], layer, head);
+
+            first.push_back(random_below(n + 1));
+            off.push_back(off.back() + (size_t)(n - first.back()));
+        }
+        for (int i = 0; i < 2; i++) {
+            all[i].resize(off.back() * (size_t)h->dim_v);
+            CHECK_OK(kva_kvstore_gather_layer(t.s[i], layer, first.data(), off.data(),
+                                              NULL, all[i].data(), err));
+        }
+        if (memcmp(all[0].data(), all[1].data(), all[0].size() * 4) != 0)
+            FAIL("after %s: layer %d holds other values", after, layer);
         /* the mirror, which only kernels read, is the host's books */
         kva_kvstore_view(t.s[1], layer, &v);
         d = kva_cuda_view(b.cu(), &v);
@@ -551,7 +570,9 @@ TEST(pages_far_beyond_four_gigabytes_are_reached)
         CHECK_INT(row[i], kva_f32_to_f16(k[128 + (size_t)i]));
         CHECK_INT(row[P * 64 + i], kva_f32_to_f16(v[128 + (size_t)i]));
     }
-    kva_kv_read(p, &far[1], NULL, 0, 1, out.data(), w.data(), NULL);
+    std::vector<kva_dev_read> one = {{0, -1, 0, 0, 1}};
+
+    kva_kv_read(p, one.data(), &far[1], 1, 1, out.data(), w.data(), NULL);
     for (int i = 0; i < 64; i++)
         CHECK_INT(kva_f32_to_f16(out[(size_t)i]), row[i]);
     parity_range_free(base, reserved);
