@@ -213,7 +213,7 @@ static struct cell cell_read(const struct fixture *f, int layer, int head)
     c.k = kva_calloc(n, sizeof *c.k);
     c.v = kva_calloc(n, sizeof *c.v);
     kva_kvstore_positions(f->store, layer, head, c.pos);
-    kva_kvstore_gather(f->store, layer, head, c.k, c.v);
+    assert_int_equal(kva_kvstore_gather(f->store, layer, head, c.k, c.v, NULL), KVA_OK);
     return c;
 }
 

@@ -72,7 +72,7 @@ static float *raw_keys(struct kept_run *r, int layer, int head, int dim)
     struct kva_rows rows = {.data = k, .off = off, .heads = 1, .dim = dim};
 
     kva_session_decide_in(r->session, &in);
-    kva_kvstore_gather(in.store, layer, head, k, NULL);
+    assert_int_equal(kva_kvstore_gather(in.store, layer, head, k, NULL, NULL), KVA_OK);
     for (int j = 0; j < r->s; j++)
         back[j] = -j;
     in.lend->rotate(in.lend->ctx, layer, &rows, back);
