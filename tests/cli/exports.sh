@@ -97,6 +97,10 @@ check lme 0 "$KVAUDIT" report -f lme -o "$T/lme" --db "$T/e.db"
 is lme_one_directory_a_run "$(find "$T/lme" -mindepth 1 -maxdepth 1 -type d | wc -l)" 6
 one=$(find "$T/lme" -name 'results_*.json' | sort | tail -1)
 is lme_keys "$(jq -r '. as $o | ["results", "configs", "versions", "config", "git_hash", "date", "n-samples", "n-shot", "higher_is_better"] | all(. as $k | $o | has($k))' "$one")" true
+started=$(sql e "SELECT max(started_ms) FROM run")
+is lme_date_is_that_of_the_last_run "$(jq '.date * 1000 | round' "$one")" "$started"
+is lme_file_is_named_after_it "$(basename "$one")" \
+  "results_$(date -u -d "@$((started / 1000))" +%Y-%m-%dT%H-%M-%S).$(printf '%06d' $((started % 1000 * 1000))).json"
 is lme_metric "$(jq -r '.results["ruler/vt@450"] | has("match_all,none") and has("match_all_stderr,none")' "$one")" true
 lines=$(find "$T/lme" -name 'samples_*.jsonl' -exec cat {} + | wc -l)
 is lme_samples_are_the_finished_ones "$lines" "$(sql e "SELECT count(*) FROM outcome WHERE status = 'ok'")"

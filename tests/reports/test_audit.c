@@ -117,6 +117,40 @@ static void nats_are_not_multiplied_by_a_hundred(void **state)
     free(w);
 }
 
+static void bars_are_shares_of_the_bytes_claimed(void **state)
+{
+    static struct kva_data_claim rows[8];
+    struct world *w = world_new(1, 4);
+    struct kva_report *r;
+    const struct kva_figure *f = NULL;
+    int n = 0;
+
+    (void)state;
+    add_cell(w, 0, "dense", 1, "dense", "1111");
+    add_cell(w, 0, "m1", 0.25, "physical", "1100");
+    rows[n++] = claim(1, "mask", "bytes.nominal", "-", NULL, 25600, NULL);
+    rows[n++] = claim(1, "mask", "bytes.held", "-", NULL, 102400, NULL);
+    rows[n++] = claim(1, "mask", "bytes.meta", "-", NULL, 3200, NULL);
+    rows[n++] = claim(1, "padded", "bytes.nominal", "-", NULL, 25600, NULL);
+    rows[n++] = claim(1, "physical", "bytes.nominal", "-", NULL, 25600, NULL);
+    rows[n++] = claim(1, "physical", "bytes.held", "-", NULL, 32768, NULL);
+    rows[n++] = claim(1, "physical", "bytes.meta", "-", NULL, 256, NULL);
+    w->d.claims = rows;
+    w->d.n_claims = n;
+    r = built(w, "audit");
+    for (int i = 0; i < r->n_figure; i++)
+        if (strcmp(r->figure[i].id, "audit-bytes") == 0)
+            f = &r->figure[i];
+    assert_non_null(f);
+    assert_int_equal(f->n_points, 2); /* nothing is known of padded */
+    assert_string_equal(f->tsv, "# row\theld\tmeta\tmethod\tkeep\tenforce\n"
+                                "0\t4\t0.125\tm1\t25 %\tmask\n"
+                                "1\t1.28\t0.01\tm1\t25 %\tphysical\n");
+    assert_non_null(strstr(f->gp, "set xrange [0:4.3725]"));
+    kva_report_free(r);
+    free(w);
+}
+
 static void without_an_audit_there_is_no_table(void **state)
 {
     struct world *w = world_new(1, 4);
@@ -138,6 +172,7 @@ int main(void)
         cmocka_unit_test(reasons_are_told_once_and_open_questions_always),
         cmocka_unit_test(what_decisions_said_is_a_note),
         cmocka_unit_test(nats_are_not_multiplied_by_a_hundred),
+        cmocka_unit_test(bars_are_shares_of_the_bytes_claimed),
         cmocka_unit_test(without_an_audit_there_is_no_table),
     };
 
