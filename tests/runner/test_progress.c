@@ -49,6 +49,9 @@ static void plain_prints_a_line_at_each_step_of_5_percent(void **state)
 {
     struct screen s;
     int lines = 0;
+    uint64_t begin = kva_now_ns();
+    double least, rate;
+    const char *last;
 
     (void)state;
     start(&s, "plain", 100, 1);
@@ -59,11 +62,16 @@ static void plain_prints_a_line_at_each_step_of_5_percent(void **state)
                                            : "ok",
                              "a/b/c", i);
     fflush(s.to);
+    least = 35e9 / (double)(kva_now_ns() - begin); /* the clock went on since #34 */
     for (const char *p = s.text; *p; p++)
         lines += *p == '\n';
     assert_int_equal(lines, 7);
     assert_non_null(strstr(s.text, "[ 35%] 35/100 ok 27 err 4 skip 4 | "));
     assert_non_null(strstr(s.text, " outcomes/s | ETA - | a/b/c #34\n"));
+    last = strstr(s.text, "err 4 skip 4 | ");
+    assert_non_null(last);
+    assert_int_equal(sscanf(last, "err 4 skip 4 | %lf outcomes/s", &rate), 1);
+    assert_true(rate > least - 0.1);
     stop(&s);
     free(s.text);
 }
