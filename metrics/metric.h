@@ -69,9 +69,6 @@ double kva_stat_mean(const double *x, size_t n);
 double kva_stat_sd(const double *x, size_t n); /* n - 1; 0 for n < 2 */
 /* Wilson, 95 %; k need not be whole. */
 struct kva_interval kva_stat_wilson(double k, double n);
-/* Single arm of one task, values in [0,1]: binary -> Wilson; fraction -> kva_stat_suite
- * of one task without clusters. Never of width zero. */
-struct kva_interval kva_stat_single(const double *x, size_t n, bool binary);
 /* Difference of the means of two independent samples: Welch's t interval with the degrees
  * of freedom of Satterthwaite; not ok when one has n < 2 or neither has any spread. */
 struct kva_interval kva_stat_welch(const double *a, size_t na, const double *b,
@@ -96,18 +93,21 @@ struct kva_stratum {
 /* Independent units of all strata: contexts, or samples where there are no clusters. 0:
  * out of memory. */
 size_t kva_stat_units(const struct kva_stratum *s, size_t n_strata);
-/* Interval of the unweighted mean of task means of arm a, values in [0,1], clusters
- * respected: Wilson's form at the effective size and the t quantile that the observed
- * spread gives (stats_basic.c); Wilson over all units when no task has any spread. b is
- * not read. */
-struct kva_interval kva_stat_suite(const struct kva_stratum *s, size_t n_strata);
+/* Interval of arm a, the unweighted mean of its task means, values in [0,1]: Wilson where
+ * one task's samples are independent and right or wrong; else, for fractions, means of
+ * draws, clusters and several tasks, Wilson's form at the effective size with the t
+ * quantile that the observed spread gives (stats_basic.c). Never of width zero. b is not
+ * read. Not ok: a task without samples, or out of memory. */
+struct kva_interval kva_stat_arm(const struct kva_stratum *s, size_t n_strata);
 /* Seed of a pair: SHA-256("kvaudit-boot-1" | lower digest | higher digest | decimal user
  * seed). */
 uint32_t kva_stat_boot_seed(const uint8_t a[32], const uint8_t b[32], uint64_t user_seed);
 struct kva_boot {
     double ratio, diff; /* A(a)/A(b); A(a)-A(b), A = unweighted mean of task means */
     struct kva_interval ratio_ci, diff_ci;
-    double dropped;  /* share of replicates with A*(b) <= 0 */
+    double dropped; /* share of replicates with A*(b) <= 0 */
+    double mde; /* smallest difference that so many units, as far apart as these, show at
+                 * power 0.8 and alpha 0.05; NaN: one unit in a task */
     bool linearised; /* under 30 units that differ, or one task of under 30 units: t
                       * interval of the linearised ratio (stats_boot.c) */
 };
@@ -152,9 +152,10 @@ enum kva_verdict { KVA_WIN, KVA_TIE, KVA_LOSS, KVA_INVALID };
 /* valid = false gives INVALID. p_adj is read in STAT mode only. */
 enum kva_verdict kva_stat_verdict(enum kva_tie_mode mode, double delta, double p_adj,
                                   double epsilon, double alpha, bool valid);
-/* Smallest paired effect that n units (kva_stat_units) show at power 0.8, alpha 0.05; NaN
- * when undefined. Questions of one context count as one: at worst they are all right or
- * wrong together, and a promise must hold then too. */
+/* Smallest paired effect that n units show at power 0.8, alpha 0.05, when a share
+ * `discordant` of their samples differ; NaN when undefined. For plans: the units are
+ * contexts, since questions of one may all be right or wrong together. Data say how far
+ * they are (kva_boot.mde), and it is never more than this. */
 double kva_stat_mde(double n, double discordant);
 double kva_stat_required_n(double effect, double discordant);
 /* front[i] = 1 when point i is on the Pareto front (small x, large y). */

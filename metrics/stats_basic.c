@@ -6,9 +6,11 @@
  *   Welch:   mean a - mean b -+ t_{0.975,df} sqrt(va + vb),  v = sd^2/n,
  *            df = (va + vb)^2 / (va^2/(na-1) + vb^2/(nb-1))
  *
- * Fractions in [0,1] and suites, A = unweighted mean of T task means: the Wilson interval
- * at the effective size n = A(1-A)/SE^2 with t_{0.975,df} in the place of z (Kott and
- * Carr 1997; Dean and Pagano 2015), where
+ * An arm, A = unweighted mean of T task means in [0,1]. One task of independent samples
+ * that are all right or wrong: Wilson. Else, for fractions, means of draws, contexts of
+ * several questions and suites, the Wilson interval at the effective size
+ * n = A(1-A)/SE^2 with t_{0.975,df} in the place of z (Kott and Carr 1997; Dean and
+ * Pagano 2015), where
  *   SE^2 = sum_t V_t / T^2,  df = (sum V)^2 / sum (V_t^2 / (C_t - 1)),
  *   V_t = C/(C-1+2w) (sum_c e_c^2 + w (n/C)^2 (m^2 + (1-m)^2)) / n^2,
  *   e_c = sum_{i in c} (x_i - m): C clusters of the n samples, or C = n of one each.
@@ -133,15 +135,13 @@ struct kva_interval kva_stat_welch(const double *a, size_t na, const double *b, 
     return ci;
 }
 
-struct kva_interval kva_stat_single(const double *x, size_t n, bool binary)
+/* Independent samples, each 0 or 1? */
+static bool right_or_wrong(const struct kva_stratum *s, size_t units)
 {
-    struct kva_stratum s = {"", x, NULL, NULL, n};
-
-    if (n == 0)
-        return (struct kva_interval){0, 1, false};
-    if (binary)
-        return kva_stat_wilson(kva_stat_mean(x, n) * (double)n, (double)n);
-    return kva_stat_suite(&s, 1);
+    for (size_t i = 0; i < s->n; i++)
+        if (s->a[i] != 0 && s->a[i] != 1)
+            return false;
+    return units == s->n;
 }
 
 #define END_WEIGHT 0.1 /* w above */
@@ -167,7 +167,7 @@ static double variance_of(const struct kva_stratum *s, struct kva_stat_units *u,
     return sum / (n * n) * units / (units - 1 + 2 * END_WEIGHT);
 }
 
-struct kva_interval kva_stat_suite(const struct kva_stratum *s, size_t n_strata)
+struct kva_interval kva_stat_arm(const struct kva_stratum *s, size_t n_strata)
 {
     struct kva_stat_units u;
     double var = 0, below = 0, mean = 0, tasks = (double)n_strata;
@@ -190,7 +190,8 @@ struct kva_interval kva_stat_suite(const struct kva_stratum *s, size_t n_strata)
         total += u.n;
     }
     kva_stat_units_release(&u);
-    if (!spread || !(mean > 0) || !(mean < 1))
+    if (!spread || !(mean > 0) || !(mean < 1) ||
+        (n_strata == 1 && right_or_wrong(s, total)))
         return kva_stat_wilson(fmin(1, mean) * (double)total, (double)total);
     return wilson_at(mean, mean * (1 - mean) * tasks * tasks / var,
                      kva_stat_t975(var * var / below));

@@ -24,7 +24,13 @@
  *
  * Arms that differ by the same amount everywhere would give width zero. Then the share of
  * samples that could still differ is bounded by Wilson's interval for 0 of n units, and
- * the difference by that share of the range: 1, or the largest nats seen. */
+ * the difference by that share of the range: 1, or the largest nats seen.
+ *
+ * Smallest visible difference: sqrt(K) = 2.80 standard errors (w = 0; K as in
+ * stats_verdict.c), as far apart as the units are, draws and contexts included. Not less
+ * than where all that differ fall to one side, delta^2 = K (s delta - delta^2) / n, s the
+ * size of the differences seen, or 1: where few units differ the standard error is small,
+ * but no test finds anything. The formula of 4.7 for plans ends at the same point. */
 #include "metrics/stats_internal.h"
 #include "metrics/stats_random.h"
 
@@ -235,6 +241,30 @@ static double linear_variance(const struct arm_sums *t, double r, double far2, d
     return sum / (n * n) * units / (units - 1 + 2 * w);
 }
 
+static double visible(const struct plan *p)
+{
+    double square = 0, unit = 0, size = 0, tasks = (double)p->n_strata, k, var = 0;
+
+    for (size_t i = 0; i < p->n_strata; i++) {
+        const struct arm_sums *t = &p->t[i];
+        double share = 1 / ((double)t->n * tasks);
+
+        if (t->n_units < 2)
+            return (double)NAN;
+        for (size_t c = 0; c < t->n_units; c++) {
+            double d = share * (t->a[c] - t->b[c]);
+
+            square += d * d;
+            size += fabs(d);
+            unit += share * share * (double)t->size[c] * (double)t->size[c];
+        }
+        var += linear_variance(t, 1, 0, 0);
+    }
+    k = kva_stat_power();
+    return fmax(sqrt(k * var) / tasks,
+                k * (size > 0 ? square / size : unit) / (1 + k * unit));
+}
+
 /* t quantile times standard error of A(a) - r A(b). */
 static double linear_half(const struct plan *p, double r, double far2, double w)
 {
@@ -345,7 +375,7 @@ static enum kva_status prepare(struct plan *p, const struct kva_stratum *s,
     double a;
 
     memset(out, 0, sizeof *out);
-    out->ratio = out->diff = (double)NAN;
+    out->ratio = out->diff = out->mde = (double)NAN;
     *defined = n_strata > 0;
     for (size_t i = 0; i < n_strata; i++)
         *defined &= s[i].n > 0; /* a missing task makes the aggregate undefined */
@@ -376,6 +406,7 @@ enum kva_status kva_stat_bootstrap(const struct kva_stratum *s, size_t n_strata,
     if (rc != KVA_OK || !defined)
         return rc;
     f = shape_of(&p);
+    out->mde = visible(&p);
     if (p.n_units > n_strata ||
         p.n_units >= SMALL) { /* else one unit a task: no spread */
         if (!force_boot && (f.differ < SMALL || (n_strata == 1 && p.n_units < SMALL)))
@@ -401,6 +432,7 @@ enum kva_status kva_stat_linearised(const struct kva_stratum *s, size_t n_strata
     if (rc != KVA_OK || !defined)
         return rc;
     f = shape_of(&p);
+    out->mde = visible(&p);
     linearised(&p, &f, b, w, out);
     plan_release(&p);
     return rc;

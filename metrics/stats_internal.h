@@ -8,6 +8,7 @@
 void kva_stat_init(void); /* GSL reports errors instead of aborting */
 double kva_stat_z975(void);
 double kva_stat_t975(double df);
+double kva_stat_power(void); /* K = (z_0.975 + z_0.8)^2 = 7.8489 */
 
 /* Units of observation of a stratum: samples, or clusters of them in ascending cluster
  * number. Unit c holds member[first[c]] .. member[first[c + 1] - 1]. */

@@ -98,7 +98,7 @@ enum kva_verdict kva_stat_verdict(enum kva_tie_mode mode, double delta, double p
     return delta < -limit ? KVA_LOSS : KVA_TIE;
 }
 
-static double power_constant(void)
+double kva_stat_power(void)
 {
     double z;
 
@@ -109,7 +109,7 @@ static double power_constant(void)
 
 double kva_stat_mde(double n, double discordant)
 {
-    double k = power_constant(), mde;
+    double k = kva_stat_power(), mde;
 
     if (!(n > 0) || !(discordant > 0) || discordant > 1)
         return (double)NAN;
@@ -121,7 +121,7 @@ double kva_stat_required_n(double effect, double discordant)
 {
     if (!(effect > 0) || !(discordant > 0) || discordant > 1 || effect > discordant)
         return (double)NAN;
-    return ceil(power_constant() * (discordant - effect * effect) / (effect * effect));
+    return ceil(kva_stat_power() * (discordant - effect * effect) / (effect * effect));
 }
 
 void kva_stat_pareto(const double *x, const double *y, size_t n, uint8_t *front)

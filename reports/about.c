@@ -464,7 +464,7 @@ static void footer(struct kva_report *r, const struct kva_data *d,
     statistics(r);
     noise_line(r);
     FOOT(r, "Held: (allocated + meta) / full cache. Smallest effect (MDE): power 0.8, "
-            "alpha 0.05, with the observed share of differing samples.");
+            "alpha 0.05, 2.8 standard errors of the paired difference.");
     FOOT(r, "Pruned caches are not comparable with MLPerf closed-division results.");
     if (r->opts.command)
         FOOT(r, "Command: %s", r->opts.command);

@@ -187,10 +187,7 @@ static void score_of_arm(const struct kva_data *d, const struct kva_cells *c,
         sum += kva_stat_mean(p.s[t].a, p.s[t].n);
     if (p.n_strata > 0) {
         arm->score = sum / p.n_strata;
-        if (p.n_strata == 1 && !p.s[0].cluster)
-            arm->score_ci = kva_stat_single(p.s[0].a, p.s[0].n, p.binary);
-        else
-            arm->score_ci = kva_stat_suite(p.s, (size_t)p.n_strata);
+        arm->score_ci = kva_stat_arm(p.s, (size_t)p.n_strata);
     }
     kva_pairs_release(&p);
 }
@@ -231,7 +228,7 @@ void kva_arm_measure(const struct kva_data *d, const struct kva_cells *c,
     int cap = 1;
 
     arm->score = arm->effective = arm->nll = (double)NAN;
-    arm->length_stop = arm->mde = arm->p = arm->p_adj = (double)NAN;
+    arm->length_stop = arm->boot.mde = arm->p = arm->p_adj = (double)NAN;
     arm->nats_p = arm->nats_p_adj = arm->nats.ratio = arm->nats.diff = (double)NAN;
     arm->alloc = arm->meta = arm->live = arm->dense_bytes = arm->peak = (double)NAN;
     arm->end = arm->kept_share = arm->alone_peak = (double)NAN;

@@ -413,32 +413,26 @@ out:
 
 /* The lower bound of a task's dense score; questions of one context are no independent
  * evidence. NaN without samples. */
-static bool dense_bound(const struct draft *x, int task, int cell, double mean, int n,
-                        double *lo)
+static bool dense_bound(const struct draft *x, int cell, double *lo)
 {
-    const struct kva_cells *c = x->c;
-    struct kva_stratum s = {.name = ""};
-    double *v;
-    int *cluster;
+    const char *label = "";
+    bool used = true, ok;
+    struct kva_pair_cells in = {
+        .x = &cell, .y = &cell, .used = &used, .label = &label, .n_task = 1};
+    struct kva_interval ci;
+    struct kva_pairs p;
 
-    *lo = n ? kva_stat_wilson(mean * n, n).lo : (double)NAN;
-    if (n == 0 || !c->task_clustered[task])
+    *lo = (double)NAN;
+    if (cell < 0)
         return true;
-    v = kva_calloc((size_t)n, sizeof *v);
-    cluster = kva_calloc((size_t)n, sizeof *cluster);
-    for (int i = c->first[cell]; v && cluster && i < c->first[cell + 1]; i++)
-        if (c->obs[i].n_ok) {
-            v[s.n] = c->obs[i].score;
-            cluster[s.n++] = c->cluster[c->obs[i].sample];
-        }
-    if (v && cluster) {
-        s.a = v;
-        s.cluster = cluster;
-        *lo = kva_stat_suite(&s, 1).lo;
-    }
-    free(v);
-    free(cluster);
-    return v && cluster;
+    if (kva_pairs_of(x->d, x->c, &in, KVA_MEASURE_SCORE, &p, NULL) != KVA_OK)
+        return false;
+    ci = kva_stat_arm(p.s, 1);
+    ok = ci.ok || p.n == 0;
+    if (ci.ok)
+        *lo = ci.lo;
+    kva_pairs_release(&p);
+    return ok;
 }
 
 static double cell_mean(const struct kva_cells *c, int cell, int *n)
@@ -478,7 +472,7 @@ static void floors(const struct draft *x, struct kva_board *b)
         if (!isnan(guess) && guess > b->floor[t])
             b->floor[t] = guess;
         b->no_dense[t] = n == 0;
-        if (!dense_bound(x, b->task[t], dense, mean, n, &b->dense_lo[t]))
+        if (!dense_bound(x, dense, &b->dense_lo[t]))
             x->r->nomem = true;
         b->below[t] = n > 0 && b->dense_lo[t] <= b->floor[t];
         b->weak[t] = n > 0 && !b->below[t] && mean < WEAK &&

@@ -4,7 +4,8 @@
  *
  * Length buckets are those of LongBench-E: below 4000, 4000 to 7999, 8000 and more; an
  * empty one is n/a (tasks-longbench-math.md A.9). A turn's score is the mean over
- * contexts; the last row is the mean of the turns (tasks-ruler.md 10.1). */
+ * contexts; the last row is the mean of the turns (tasks-ruler.md 10.1). A sample's
+ * draws are one value, samples of one context move together. */
 #include "reports/internal.h"
 
 #include <jansson.h>
@@ -170,38 +171,63 @@ static struct kva_tab *open_table(struct kva_report *r, const struct kva_board *
     return t;
 }
 
-/* Scores of the samples of one cell whose class is `want`. */
-static int scores_of(const struct kva_cells *c, int cell, const struct labels *l,
-                     int want, double *x)
-{
-    int n = 0;
+/* Some samples of a cell. */
+struct some {
+    double *x;
+    int *cluster, n;
+};
 
-    for (int i = c->first[cell]; i < c->first[cell + 1]; i++)
-        if (c->obs[i].n_ok && l->of[c->obs[i].sample - l->first] == want)
-            x[n++] = c->obs[i].score;
-    return n;
+static bool some_init(struct kva_report *r, int n, struct some *s)
+{
+    s->n = 0;
+    s->x = kva_calloc((size_t)n + 1, sizeof *s->x);
+    s->cluster = kva_calloc((size_t)n + 1, sizeof *s->cluster);
+    r->nomem |= !s->x || !s->cluster;
+    return s->x && s->cluster;
 }
 
-static void class_row(struct kva_report *r, const struct kva_data *d,
-                      const struct kva_cells *c, const struct kva_board *b,
-                      const struct kva_arm *a, int task, const char *key,
-                      const struct labels *l, int want, double *room, struct kva_tab *t)
+static void some_release(struct some *s)
+{
+    free(s->x);
+    free(s->cluster);
+}
+
+static void some_add(const struct kva_cells *c, const struct kva_obs *o, struct some *s)
+{
+    s->cluster[s->n] = c->cluster[o->sample];
+    s->x[s->n++] = o->score;
+}
+
+static struct kva_val some_mean(const struct some *s)
+{
+    struct kva_stratum all = {"", s->x, NULL, s->cluster, (size_t)s->n};
+
+    return kva_val_interval(kva_stat_mean(s->x, (size_t)s->n), kva_stat_arm(&all, 1));
+}
+
+/* The samples of one cell whose class is `want`. */
+static void class_row(struct kva_report *r, const struct kva_cells *c,
+                      const struct kva_board *b, const struct kva_arm *a, int task,
+                      const char *key, const struct labels *l, int want,
+                      struct some *some, struct kva_tab *t)
 {
     struct kva_row *row = kva_tab_row(r, t);
-    int n = scores_of(c, a->cell[task], l, want, room);
+    int cell = a->cell[task];
     struct kva_val *v;
 
     if (!row)
         return;
+    some->n = 0;
+    for (int i = c->first[cell]; i < c->first[cell + 1]; i++)
+        if (c->obs[i].n_ok && l->of[c->obs[i].sample - l->first] == want)
+            some_add(c, &c->obs[i], some);
     v = row->cell;
     v[B_TASK] = kva_val_text(b->task_label[task]);
     kva_arm_names(a, &v[B_METHOD], &v[B_KEEP], &v[B_SPEC]);
     v[B_LABEL] = kva_val_text(key);
     v[B_VALUE] = kva_val_text(l->value[want]);
-    v[B_SCORE] = kva_val_interval(
-        kva_stat_mean(room, (size_t)n),
-        kva_stat_single(room, (size_t)n, d->tasks[b->task[task]].binary));
-    v[B_N] = kva_val_number(n);
+    v[B_SCORE] = some_mean(some);
+    v[B_N] = kva_val_number(some->n);
     v[B_BUDGET_KIND] = kva_val_text(a->budget_kind);
     v[B_BUDGET] = kva_val_number(a->budget);
     row->role = a->role != KVA_ARM_METHOD ? KVA_ROW_REFERENCE : KVA_ROW_PLAIN;
@@ -214,13 +240,13 @@ void kva_label_table(struct kva_report *r, const struct kva_data *d,
 
     for (int i = 0; i < b->n_task; i++)
         for (int key = 0; key < N_KEYS && !r->nomem; key++) {
+            struct some some;
             struct labels l;
-            double *room;
+            bool room;
 
             if (!read_labels(r, d, b->task[i], key, &l))
                 return;
-            room = kva_calloc((size_t)l.n_sample + 1, sizeof *room);
-            r->nomem |= !room;
+            room = some_init(r, l.n_sample, &some);
             if (l.n && !t)
                 t = open_table(r, b, "labels", "Breakdown");
             for (int want = 0; t && room && want < l.n; want++)
@@ -229,11 +255,11 @@ void kva_label_table(struct kva_report *r, const struct kva_data *d,
 
                     if (b->arm[k].cell[i] < 0)
                         continue;
-                    class_row(r, d, c, b, &b->arm[k], i, KEYS[key], &l, want, room, t);
+                    class_row(r, c, b, &b->arm[k], i, KEYS[key], &l, want, &some, t);
                     if (t->n_row > n && k == 0 && n > 0)
                         t->row[n].group = true;
                 }
-            free(room);
+            some_release(&some);
             free(l.of);
         }
 }
@@ -336,31 +362,35 @@ static void turn_rows(struct kva_report *r, const struct kva_data *d,
                       const struct kva_arm *a, int task, int turns, struct kva_tab *t)
 {
     int cell = a->cell[task], all = c->first[cell + 1] - c->first[cell], start = t->n_row;
-    int total = 0;
-    double *x = kva_calloc((size_t)all + 1, sizeof *x), sum = 0;
-    bool whole = true;
+    int total = 0, first = 0;
+    struct kva_val mean = kva_val_number((double)NAN);
+    struct some some;
+    double sum = 0;
+    bool room = some_init(r, all, &some), alike = true;
 
-    r->nomem |= !x;
-    for (int k = 0; x && k < turns; k++) {
+    for (int k = 0; room && k < turns; k++) {
         enum kva_badge badge = KVA_BADGE_NONE;
         double end = end_bytes(d, c, cell, k, &badge);
-        int n = 0;
 
+        some.n = 0;
         for (int i = c->first[cell]; i < c->first[cell + 1]; i++)
             if (c->obs[i].n_ok && d->samples[c->obs[i].sample].turn == k)
-                x[n++] = c->obs[i].score;
-        whole &= n > 0;
-        total += n;
-        sum += kva_stat_mean(x, (size_t)n);
+                some_add(c, &c->obs[i], &some);
+        first = k ? first : some.n;
+        alike &= some.n == first;
+        total += some.n;
+        sum += kva_stat_mean(some.x, (size_t)some.n);
         turn_row(r, b, a, task, kva_arena_printf(&r->arena, "%d", k + 1),
-                 kva_val_interval(
-                     kva_stat_mean(x, (size_t)n),
-                     kva_stat_single(x, (size_t)n, d->tasks[b->task[task]].binary)),
-                 end, badge, n, t);
+                 some_mean(&some), end, badge, some.n, t);
     }
-    free(x);
-    turn_row(r, b, a, task, "mean", kva_val_number(whole ? sum / turns : (double)NAN),
-             (double)NAN, KVA_BADGE_NONE, total, t);
+    some.n = 0;
+    for (int i = c->first[cell]; room && i < c->first[cell + 1]; i++)
+        if (c->obs[i].n_ok)
+            some_add(c, &c->obs[i], &some);
+    if (room) /* as many answers in all turns: also the mean of the answers */
+        mean = alike ? some_mean(&some) : kva_val_number(sum / turns);
+    some_release(&some);
+    turn_row(r, b, a, task, "mean", mean, (double)NAN, KVA_BADGE_NONE, total, t);
     if (start > 0 && t->n_row > start)
         t->row[start].group = true;
 }

@@ -155,7 +155,7 @@ static void tally_table(struct kva_compare *x)
         row->cell[T_DIFF] = difference(x, y->boot.diff, y->boot.diff_ci);
         row->cell[T_SIGN] = kva_val_number(y->p_sign);
         row->cell[T_P] = kva_val_number(y->p);
-        row->cell[T_MDE] = kva_val_number(y->mde);
+        row->cell[T_MDE] = kva_val_number(y->boot.mde);
         row->cell[T_STRATA] = kva_val_number(y->strata);
         row->cell[T_UNITS] = kva_val_number(y->units);
         row->cell[T_EPSILON] = kva_val_number(x->opts->epsilon);
@@ -403,7 +403,7 @@ static void pair_row(struct kva_compare *x, int match, const struct kva_duel *y,
     row->cell[P_DIFF] = difference(x, y->boot.diff, y->boot.diff_ci);
     row->cell[P_P] = kva_val_number(y->p);
     row->cell[P_ADJ] = kva_val_number(y->p_adj);
-    row->cell[P_MDE] = kva_val_number(y->mde);
+    row->cell[P_MDE] = kva_val_number(y->boot.mde);
     row->cell[P_NOISE] = kva_val_number(y->noise_known ? y->noise : (double)NAN);
     if (y->valid) {
         row->cell[P_VERDICT] = kva_val_text(verdict);
@@ -549,7 +549,7 @@ static void mean_row(struct kva_compare *x, int match, struct mean *y, double p_
     row->cell[M_VERDICT] =
         kva_val_text(v == KVA_INVALID ? "no test" : kva_verdict_names[v]);
     row->cell[M_VERDICT].strong = v == KVA_WIN || v == KVA_LOSS;
-    row->cell[M_MDE] = kva_val_number(y->t.mde);
+    row->cell[M_MDE] = kva_val_number(y->t.boot.mde);
     row->cell[M_METHOD_A] = kva_val_text(x->d->cells[y->first->a].method);
     row->cell[M_METHOD_B] = kva_val_text(x->d->cells[y->first->b].method);
 }
@@ -593,7 +593,7 @@ static enum kva_status one_mean(struct kva_compare *x, const struct kva_duels *u
     out->n_tasks = n;
     if (g && g->domain) { /* tasks weigh unlike: the interval would be another mean's */
         out->t.boot.diff_ci.ok = false;
-        out->t.p = out->t.mde = (double)NAN;
+        out->t.p = out->t.boot.mde = (double)NAN;
     }
     *there = true;
     return KVA_OK;

@@ -77,10 +77,11 @@ static void verdict(struct kva_compare *x, int match)
         amount(x, t, &s);
         if (!isnan(t->p))
             kva_buf_printf(&s, ", p = %.2g", t->p);
-        if (!isnan(t->mde))
+        if (!isnan(t->boot.mde))
             kva_buf_printf(&s,
-                           "; less than %.1f points would not be seen with %d samples",
-                           100 * t->mde, t->units);
+                           "; less than %.1f points would not be seen with %d "
+                           "independent samples",
+                           100 * t->boot.mde, t->units);
     }
     if (t->n > t->invalid) {
         kva_buf_printf(&s, ". A wins %d, ties %d, loses %d of %d pairs", t->win, t->tie,

@@ -147,7 +147,7 @@ static struct kva_val with_interval(double v, const double *x, const struct draw
     struct kva_stratum s = {"", x, NULL, w->clustered ? w->cluster : NULL, (size_t)w->n};
     struct kva_interval none = {0, 1, false};
 
-    return kva_val_interval(v, w->n > 0 ? kva_stat_suite(&s, 1) : none);
+    return kva_val_interval(v, w->n > 0 ? kva_stat_arm(&s, 1) : none);
 }
 
 static void draw_row(struct kva_report *r, const struct kva_data_task *task,

@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLAN_DISCORDANT 0.10 /* share assumed when no pair differs (reports.md 4.7) */
-
 const char *const kva_tie_names[4] = {"exact", "epsilon", "stat", NULL};
 const char *const kva_verdict_names[4] = {"win", "tie", "loss", "invalid"};
 
@@ -59,11 +57,10 @@ static enum kva_status judge(struct kva_report *r, const struct kva_data *d,
 {
     struct kva_pairs p;
     uint32_t seed;
-    double share;
     enum kva_status rc = KVA_OK;
 
-    x->p = x->p_adj = x->mde = x->mean_a = x->mean_b = (double)NAN;
-    x->boot.diff = (double)NAN;
+    x->p = x->p_adj = x->mean_a = x->mean_b = (double)NAN;
+    x->boot.diff = x->boot.mde = (double)NAN;
     if (x->b < 0) {
         x->why = isnan(x->bytes_a) ? "bytes not known" : "no partner of equal bytes";
         return KVA_OK;
@@ -98,20 +95,12 @@ static enum kva_status judge(struct kva_report *r, const struct kva_data *d,
     if (!rules->quick)
         KVA_GO(kva_stat_bootstrap(p.s, (size_t)p.n_strata, seed, rules->replicates, false,
                                   &x->boot, err));
+    if (rules->measure != KVA_MEASURE_SCORE)
+        x->boot.mde = (double)NAN; /* in points alone */
     x->p = kva_pair_p(&p, seed, rules->replicates);
     if (isnan(x->p)) { /* a test that had no memory is no missing test */
         rc = KVA_FAIL(err, KVA_ENOMEM, "compare: out of memory");
         goto out;
-    }
-    if (rules->measure == KVA_MEASURE_SCORE) {
-        size_t units = kva_stat_units(p.s, (size_t)p.n_strata);
-
-        if (units == 0) {
-            rc = KVA_FAIL(err, KVA_ENOMEM, "compare: out of memory");
-            goto out;
-        }
-        share = (double)p.n_discordant / p.n;
-        x->mde = kva_stat_mde((double)units, share > 0 ? share : PLAN_DISCORDANT);
     }
 out:
     kva_pairs_release(&p);
@@ -157,7 +146,7 @@ enum kva_status kva_tally_count(const struct kva_duels *u, enum kva_tie_mode mod
 {
     memset(t, 0, sizeof *t);
     t->n = u->n;
-    t->boot.diff = t->p = t->mde = (double)NAN;
+    t->boot.diff = t->boot.mde = t->p = (double)NAN;
     for (int i = 0; i < u->n; i++)
         switch (u->v[i].verdict[mode]) {
         case KVA_WIN:
@@ -253,8 +242,6 @@ static enum kva_status mean_of_strata(const struct kva_data *d, const struct kva
     struct kva_stratum *s = kva_calloc((size_t)n + 1, sizeof *s);
     uint8_t da[32], db[32];
     uint32_t seed;
-    double differ = 0;
-    int all = 0;
     enum kva_status rc;
 
     if (!s || !side_digest(d, u, at, n_at, false, da) ||
@@ -278,18 +265,15 @@ static enum kva_status mean_of_strata(const struct kva_data *d, const struct kva
         }
         if (units == g[k].n)
             s[k].cluster = NULL;
-        for (int i = 0; i < g[k].n; i++)
-            differ += g[k].a[i] != g[k].b[i];
         t->units += units;
-        all += g[k].n;
     }
     t->strata = n;
     rc = kva_stat_bootstrap(s, (size_t)n, seed, rules->replicates, false, &t->boot, err);
+    if (rules->measure != KVA_MEASURE_SCORE)
+        t->boot.mde = (double)NAN;
     t->p = kva_stat_signflip(s, (size_t)n, seed, rules->replicates);
     if (rc == KVA_OK && isnan(t->p))
         rc = KVA_FAIL(err, KVA_ENOMEM, "compare: out of memory");
-    if (rules->measure == KVA_MEASURE_SCORE && all)
-        t->mde = kva_stat_mde(t->units, differ > 0 ? differ / all : PLAN_DISCORDANT);
     free(s);
     return rc;
 }
@@ -304,8 +288,9 @@ enum kva_status kva_tally_mean(const struct kva_data *d, const struct kva_cells 
     const char **label = kva_calloc((size_t)most + 1, sizeof *label);
     enum kva_status rc = KVA_OK;
 
-    t->boot = (struct kva_boot){.ratio = (double)NAN, .diff = (double)NAN};
-    t->p = t->mde = (double)NAN;
+    t->boot =
+        (struct kva_boot){.ratio = (double)NAN, .diff = (double)NAN, .mde = (double)NAN};
+    t->p = (double)NAN;
     t->strata = t->units = 0;
     if (!g || !label) {
         rc = KVA_FAIL(err, KVA_ENOMEM, "compare: out of memory");

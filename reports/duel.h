@@ -17,8 +17,8 @@ struct kva_duel {
     int n;                    /* samples in common */
     int better, equal, worse; /* of them, where A is */
     double mean_a, mean_b;
-    struct kva_boot boot; /* diff and diff_ci */
-    double p, p_adj, mde;
+    struct kva_boot boot; /* diff, diff_ci, mde */
+    double p, p_adj;
     double noise;     /* floor of the task's score, 0 when not measured */
     bool noise_known; /* repetitions of the full cache measured it */
     bool valid;
@@ -69,7 +69,7 @@ struct kva_tally {
     int strata, units;    /* tasks of models; samples in them */
     struct kva_boot boot; /* mean difference over the strata. A sample that takes part
                            * at several budgets is one unit */
-    double p, mde;        /* of the mean difference */
+    double p;             /* of the mean difference */
 };
 /* KVA_ENO when the parts do not add up, and then there is no tally. */
 enum kva_status kva_tally_count(const struct kva_duels *u, enum kva_tie_mode mode,

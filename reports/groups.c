@@ -221,7 +221,7 @@ static struct kva_interval interval_of(const struct kva_data *d,
     arm.cell = cell;
     if (kva_pairs_make(d, c, &part, &arm, &arm, KVA_MEASURE_SCORE, &p, NULL) != KVA_OK)
         return ci;
-    ci = kva_stat_suite(p.s, (size_t)p.n_strata);
+    ci = kva_stat_arm(p.s, (size_t)p.n_strata);
     kva_pairs_release(&p);
     return ci;
 }

@@ -117,7 +117,7 @@ struct kva_arm {
     int n_sample; /* with a score: several outcomes of a sample are one */
     int expected, ok, truncated, failed;
     int fell_back; /* of ok: the allocator fell back to uniform shares */
-    double score, effective, nll, length_stop, mde;
+    double score, effective, nll, length_stop;
     struct kva_interval score_ci;
     struct kva_boot boot; /* against dense */
     bool comparable;      /* with dense: 95 % of the planned samples */

@@ -251,9 +251,7 @@ static void from_mean(const struct kva_pairs *p, const struct tasks *t,
         return; /* no interval for a mean of domain means */
     }
     out->value = 100 * sum / p->n_strata;
-    out->ci = p->n_strata == 1 && !p->s[0].cluster
-                  ? kva_stat_single(p->s[0].a, p->s[0].n, p->binary)
-                  : kva_stat_suite(p->s, (size_t)p->n_strata);
+    out->ci = kva_stat_arm(p->s, (size_t)p->n_strata);
     out->ci.lo *= 100;
     out->ci.hi *= 100;
 }

@@ -20,8 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PLAN_DISCORDANT 0.10 /* share assumed when no pair differs (reports.md 4.7) */
-#define MAX_THREADS     16
+#define MAX_THREADS 16
 
 /* What a pair of rows is compared by. */
 enum { BY_SCORE, BY_NATS, N_MEASURES };
@@ -45,8 +44,6 @@ static void score_against_dense(struct work *w, struct kva_board *b, struct kva_
                                 uint32_t seed)
 {
     struct kva_pairs p;
-    double share;
-    size_t units;
 
     if (kva_pairs_make(w->d, w->c, b, arm, &b->arm[b->dense], KVA_MEASURE_SCORE, &p,
                        NULL) != KVA_OK) {
@@ -62,11 +59,6 @@ static void score_against_dense(struct work *w, struct kva_board *b, struct kva_
         if (arm->boot.ratio_ci.ok && arm->boot.ratio_ci.lo < 0)
             arm->boot.ratio_ci.lo = 0; /* a ratio of scores is not negative */
         arm->p = kva_pair_p(&p, seed, w->r->opts.replicates);
-        share = p.n ? (double)p.n_discordant / p.n : 0;
-        units = kva_stat_units(p.s, (size_t)p.n_strata);
-        if (units == 0) /* a missing effect is no answer to missing memory */
-            atomic_store(&w->failed, 1);
-        arm->mde = kva_stat_mde((double)units, share > 0 ? share : PLAN_DISCORDANT);
     }
     kva_pairs_release(&p);
 }

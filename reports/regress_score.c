@@ -261,8 +261,7 @@ static enum kva_status test_row(struct kva_regress_work *w, struct kva_regress_r
     row->units = (int)kva_stat_units(s, (size_t)n);
     if (row->units == 0 && row->n > 0)
         return KVA_FAIL(err, KVA_ENOMEM, "gate: out of memory");
-    alone = n == 1 && !s[0].cluster ? kva_stat_single(s[0].a, s[0].n, x[0]->binary)
-                                    : kva_stat_suite(s, (size_t)n);
+    alone = kva_stat_arm(s, (size_t)n);
     if (alone.ok) {
         row->now_lo = alone.lo;
         row->now_hi = alone.hi;

@@ -16,53 +16,70 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Values of one kind of span, one per outcome. */
+/* Values of one kind of span, one per sample, and the samples' contexts. */
 struct values {
     double *x;
-    int n;
+    int *cluster, n;
 };
+
+static void add(struct values *v, double x, int cluster)
+{
+    v->cluster[v->n] = cluster;
+    v->x[v->n++] = x;
+}
 
 static double mean(const struct values *v)
 {
     return kva_stat_mean(v->x, (size_t)v->n);
 }
 
+static struct kva_interval interval(const struct values *v)
+{
+    struct kva_stratum s = {"", v->x, NULL, v->cluster, (size_t)v->n};
+
+    return kva_stat_arm(&s, 1);
+}
+
 bool kva_survival_of(const struct kva_data *d, const struct kva_cells *c, int cell,
                      struct kva_survival *s)
 {
-    enum { E, P, D, X, RHO, BESIDE, GAP, N };
+    enum { E, P, D, X, RHO, BESIDE, N };
     int first = c->first_outcome[cell], all = c->first_outcome[cell + 1] - first;
     double *room = kva_calloc((size_t)all * N + 1, sizeof *room);
+    int *context = kva_calloc((size_t)all * N + 1, sizeof *context), last = -1;
+    struct kva_stratum beside = {.name = ""};
+    struct kva_boot gap = {0};
     struct values v[N];
-    int last = -1;
+    bool ok = room && context;
 
     memset(s, 0, sizeof *s);
-    if (!room)
-        return false;
+    if (!ok)
+        goto out;
     for (int k = 0; k < N; k++)
-        v[k] = (struct values){room + k * all, 0};
+        v[k] = (struct values){room + k * all, context + k * all, 0};
     for (int i = first; i < first + all; i++) {
         const struct kva_data_outcome *o = &d->outcomes[i];
         const struct kva_db_memory *m = &o->memory;
+        int in;
 
         /* repetitions and draws of a sample share its decision: they count once */
         if (strcmp(o->status, "ok") != 0 || o->sample == last)
             continue;
         last = o->sample;
+        in = c->cluster[o->sample];
         if (!isnan(o->span_x))
-            v[X].x[v[X].n++] = o->span_x;
+            add(&v[X], o->span_x, in);
         if (isnan(o->span_e))
             continue;
-        v[E].x[v[E].n++] = o->span_e;
+        add(&v[E], o->span_e, in);
         if (o->has_memory && m->kv_dense_bytes > 0)
-            v[RHO].x[v[RHO].n++] = (double)m->kv_live_bytes / (double)m->kv_dense_bytes;
+            add(&v[RHO], (double)m->kv_live_bytes / (double)m->kv_dense_bytes, in);
         if (!isnan(o->span_payload))
-            v[P].x[v[P].n++] = o->span_payload;
+            add(&v[P], o->span_payload, in);
         if (isnan(o->span_d))
             continue;
-        v[D].x[v[D].n++] = o->span_d;
-        v[BESIDE].x[v[BESIDE].n++] = o->span_e;
-        v[GAP].x[v[GAP].n++] = o->span_e - o->span_d;
+        add(&v[D], o->span_d, in);
+        add(&v[BESIDE], o->span_e, in);
     }
     s->n = v[E].n;
     s->n_p = v[P].n;
@@ -74,12 +91,19 @@ bool kva_survival_of(const struct kva_data *d, const struct kva_cells *c, int ce
     s->x = mean(&v[X]);
     s->rho = mean(&v[RHO]);
     s->e_beside_d = mean(&v[BESIDE]);
-    s->e_ci = kva_stat_single(v[E].x, (size_t)v[E].n, false);
-    s->p_ci = kva_stat_single(v[P].x, (size_t)v[P].n, false);
-    s->d_ci = kva_stat_single(v[D].x, (size_t)v[D].n, false);
-    s->gap_ci = kva_stat_t(v[GAP].x, (size_t)v[GAP].n);
+    s->e_ci = interval(&v[E]);
+    s->p_ci = interval(&v[P]);
+    s->d_ci = interval(&v[D]);
+    beside.a = v[BESIDE].x;
+    beside.b = v[D].x;
+    beside.cluster = v[D].cluster;
+    beside.n = (size_t)v[D].n;
+    ok = kva_stat_linearised(&beside, 1, 0, &gap, NULL) == KVA_OK;
+    s->gap_ci = gap.diff_ci;
+out:
     free(room);
-    return true;
+    free(context);
+    return ok;
 }
 
 enum {
@@ -172,8 +196,8 @@ static void notes(struct kva_report *r, struct kva_tab *t, const struct kva_cell
                      noise.data);
     kva_buf_release(&noise);
     kva_tab_note(r, t,
-                 "Only evidence that the question asks for counts. Intervals are over "
-                 "samples; samples that share a context are not independent.");
+                 "Only evidence that the question asks for counts. The unit of intervals "
+                 "is the context.");
 }
 
 void kva_survival_table(struct kva_report *r, const struct kva_data *d,

@@ -313,7 +313,7 @@ static void fill_row(struct kva_report *r, const struct kva_data *d,
         v[C_NATS_RET] = v[C_NATS_P] = v[C_NATS_RANK] = kva_val_text("");
         v[C_MDE] = kva_val_text("");
     } else {
-        v[C_MDE] = kva_val_number(a->mde);
+        v[C_MDE] = kva_val_number(a->boot.mde);
     }
     if (method) {
         fill_versus(r, b, a, v);
@@ -467,20 +467,20 @@ static void sample_notes(struct kva_report *r, struct kva_tab *t,
     int n = 0;
     double worst = 0;
 
-    for (int k = 0; k < b->n_method; k++) {
-        int per;
+    for (int k = 0; k < b->n_arm; k++) {
+        const struct kva_arm *a = &b->arm[k];
 
-        if (b->arm[k + (b->dense == 0)].role != KVA_ARM_METHOD)
+        if (a->role != KVA_ARM_METHOD)
             continue;
-        per = b->arm[k + (b->dense == 0)].n_sample;
-        n = n == 0 || (per && per < n) ? per : n;
-        if (b->arm[k + (b->dense == 0)].mde > worst)
-            worst = b->arm[k + (b->dense == 0)].mde;
+        n = n == 0 || (a->n_sample && a->n_sample < n) ? a->n_sample : n;
+        /* of the rows whose difference to dense is not shown */
+        if (!(a->p_adj < r->opts.alpha) && a->boot.mde > worst)
+            worst = a->boot.mde;
     }
     if (n > 0 && n < 100 && worst > 0)
         kva_tab_note(r, t,
                      "few samples: with n = %d, differences to dense below about %.0f "
-                     "points cannot be told from chance%s",
+                     "points may pass for chance%s",
                      n, ceil(100 * worst), ties);
     else if (n > 0 && n < 30)
         kva_tab_note(r, t, "few samples: n = %d%s", n, ties);

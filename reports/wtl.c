@@ -227,7 +227,6 @@ static enum kva_status count(struct work *w, struct job *j, bool bytes,
 
         t->boot = from->boot;
         t->p = from->p;
-        t->mde = from->mde;
         t->strata = from->strata;
         t->units = from->units;
     }

@@ -39,7 +39,6 @@ struct tally {
     double *score; /* of every line; 0 of one that cannot be scored */
     size_t n, cap;
     size_t errors, no_answer;
-    bool whole; /* all scores are 0 or 1 */
 };
 
 static enum kva_status keep(struct tally *t, double score, struct kva_error *err)
@@ -54,7 +53,6 @@ static enum kva_status keep(struct tally *t, double score, struct kva_error *err
         t->cap = cap;
     }
     t->score[t->n++] = score;
-    t->whole = t->whole && (score == 0 || score == 1);
     return KVA_OK;
 }
 
@@ -201,7 +199,7 @@ static enum kva_status score(const struct kva_score_opts *opts, const char *path
 
     KVA_GO(open_files(path, &from, &to, err));
     KVA_GO(score_lines(opts, path, from, to, t, err));
-    ci = kva_stat_single(t->score, t->n, opts->metric->binary && t->whole);
+    ci = kva_stat_arm(&(struct kva_stratum){"", t->score, NULL, NULL, t->n}, 1);
     print_text(opts->metric, t, ci);
     if (kva_common.json)
         rc = print_json(opts->metric, t, ci, err);
@@ -252,7 +250,7 @@ int kva_cmd_score(int argc, char **argv)
 {
     static const char *const profiles[] = {"official", "kvpress", NULL};
     struct kva_score_opts opts = {.post = -1, .dataset = opt.dataset};
-    struct tally t = {.whole = true};
+    struct tally t = {0};
     struct kva_error err = {0};
     enum kva_status rc;
     bool e;

@@ -26,10 +26,7 @@ bool kva_gate_below(const struct kva_gate_task *t)
 
     if (t->n_dense == 0)
         return false;
-    if (kva_stat_units(&s, 1) < t->n_dense)
-        ci = kva_stat_suite(&s, 1);
-    else
-        ci = kva_stat_single(t->dense, t->n_dense, t->binary);
+    ci = kva_stat_arm(&s, 1);
     return ci.ok && ci.lo <= kva_gate_floor(t);
 }
 

@@ -16,7 +16,6 @@ struct kva_gate_task {
     size_t n_dense, n_blind;
     const int *context; /* [n_dense] what was read: questions of one context are one piece
                          * of evidence; NULL: each has its own */
-    bool binary;
     double guess_floor;
 };
 /* What can be had without reading the context: the guess floor or the mean of the blind

@@ -199,7 +199,6 @@ static struct kva_gate_task gate_task(const struct kva_watch *w, int task)
                                   .blind = w->blind[task].v,
                                   .n_blind = w->blind[task].n,
                                   .context = w->dense[task].context,
-                                  .binary = info->binary,
                                   .guess_floor = info->guess_floor};
 }
 
@@ -451,7 +450,6 @@ static enum kva_status tell_task(const struct kva_plan *plan, const struct answe
                                .n_dense = dense.n,
                                .n_blind = blind.n,
                                .context = dense.context,
-                               .binary = info->binary,
                                .guess_floor = info->guess_floor};
     if (kva_gate_below(&g))
         kva_buf_printf(out,

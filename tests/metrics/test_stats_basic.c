@@ -47,11 +47,18 @@ static void wilson_agrees_with_published_values(void **state)
     assert_false(kva_stat_wilson((double)NAN, 2).ok);
 }
 
+static struct kva_interval arm(const double *x, size_t n)
+{
+    struct kva_stratum s = {"", x, NULL, NULL, n};
+
+    return kva_stat_arm(&s, 1);
+}
+
 /* {0.2, 0.4, 0.6}: sum of squares 0.08 + 0.1 (0.16 + 0.36) = 0.132 over 9 times 3/2.2. */
 static void a_fraction_gets_wilsons_form_at_its_effective_size(void **state)
 {
-    const double x[] = {0.2, 0.4, 0.6}, wide[] = {0, 1};
-    struct kva_interval ci = kva_stat_single(x, 3, false), w = kva_stat_wilson(1.2, 3);
+    const double x[] = {0.2, 0.4, 0.6}, wide[] = {0, 0.5, 1};
+    struct kva_interval ci = arm(x, 3);
     double n = 0.4 * 0.6 / (0.132 / 9 * 3 / 2.2), z = 4.302652729911275; /* t of df 2 */
     double mid = (0.4 + z * z / (2 * n)) / (1 + z * z / n);
     double half = z * sqrt(0.4 * 0.6 / n + z * z / (4 * n * n)) / (1 + z * z / n);
@@ -60,11 +67,26 @@ static void a_fraction_gets_wilsons_form_at_its_effective_size(void **state)
     assert_true(ci.ok);
     NEAR(ci.lo, mid - half, 1e-9);
     NEAR(ci.hi, mid + half, 1e-9);
-    ci = kva_stat_single(x, 3, true);
-    NEAR(ci.lo, w.lo, 1e-12);
-    NEAR(ci.hi, w.hi, 1e-12);
-    ci = kva_stat_single(wide, 2, false);
-    assert_true(ci.lo >= 0 && ci.lo < 0.01 && ci.hi > 0.99 && ci.hi <= 1);
+    ci = arm(wide, 3);
+    assert_true(ci.lo >= 0 && ci.lo < 0.1 && ci.hi > 0.9 && ci.hi <= 1);
+}
+
+static void independent_samples_right_or_wrong_get_wilsons_interval(void **state)
+{
+    const double x[] = {1, 0, 1, 1, 0, 1}, drawn[] = {1, 0, 1, 1, 0, 0.875};
+    const int alone[] = {5, 4, 3, 2, 1, 0}, pair[] = {5, 4, 3, 2, 1, 1};
+    struct kva_interval w = kva_stat_wilson(4, 6), ci = arm(x, 6);
+    struct kva_stratum s = {"", x, NULL, alone, 6};
+
+    (void)state;
+    NEAR(ci.lo, w.lo, 1e-15);
+    NEAR(ci.hi, w.hi, 1e-15);
+    ci = kva_stat_arm(&s, 1); /* one sample a context */
+    NEAR(ci.lo, w.lo, 1e-15);
+    s.cluster = pair;
+    assert_true(fabs(kva_stat_arm(&s, 1).lo - w.lo) > 1e-3);
+    /* the mean of eight draws of the last problem: it is not right or wrong */
+    assert_true(fabs(arm(drawn, 6).lo - kva_stat_wilson(3.875, 6).lo) > 1e-3);
 }
 
 static void no_interval_of_a_single_arm_has_width_zero(void **state)
@@ -73,18 +95,17 @@ static void no_interval_of_a_single_arm_has_width_zero(void **state)
 
     (void)state;
     for (int k = 0; k <= 10; k++)
-        for (size_t n = 1; n <= 7; n++)
-            for (int binary = 0; binary < 2; binary++) {
-                struct kva_interval ci;
+        for (size_t n = 1; n <= 7; n++) {
+            struct kva_interval ci;
 
-                for (size_t i = 0; i < n; i++)
-                    same[i] = k * 0.1 > 1 ? 1 : k * 0.1;
-                ci = kva_stat_single(same, n, binary);
-                assert_true(ci.ok);
-                assert_true(ci.hi - ci.lo > 0.1);
-                assert_true(ci.lo >= 0 && ci.hi <= 1);
-            }
-    assert_false(kva_stat_single(same, 0, true).ok);
+            for (size_t i = 0; i < n; i++)
+                same[i] = k * 0.1 > 1 ? 1 : k * 0.1;
+            ci = arm(same, n);
+            assert_true(ci.ok);
+            assert_true(ci.hi - ci.lo > 0.1);
+            assert_true(ci.lo >= 0 && ci.hi <= 1);
+        }
+    assert_false(arm(same, 0).ok);
 }
 
 static void an_unbounded_quantity_needs_two_different_values(void **state)
@@ -121,7 +142,7 @@ static void a_suite_weighs_tasks_equally_whatever_their_size(void **state)
 {
     const double a[] = {0, 1, 0, 1}, b[] = {1, 0.5, 0.75, 0.25, 0, 1, 0.5, 0.5};
     struct kva_stratum s[] = {{"a", a, NULL, NULL, 4}, {"b", b, NULL, NULL, 8}};
-    struct kva_interval ci = kva_stat_suite(s, 2), one;
+    struct kva_interval ci = kva_stat_arm(s, 2), one;
     double mean = (0.5 + 0.5625) / 2;
 
     (void)state;
@@ -137,21 +158,21 @@ static void a_suite_weighs_tasks_equally_whatever_their_size(void **state)
             many_a[i] = a[i % 4];
         s[0] = (struct kva_stratum){"a", many_a, NULL, NULL, 400};
         s[1] = (struct kva_stratum){"b", many_b, NULL, NULL, 4000};
-        one = kva_stat_suite(s, 2);
+        one = kva_stat_arm(s, 2);
         assert_true(one.lo < mean && mean < one.hi && one.hi < 0.5625);
         assert_true(one.hi - one.lo < (ci.hi - ci.lo) / 5);
     }
     s[0] = (struct kva_stratum){"a", a, NULL, NULL, 4};
-    assert_false(kva_stat_suite(s, 0).ok);
+    assert_false(kva_stat_arm(s, 0).ok);
     s[1].n = 0;
-    assert_false(kva_stat_suite(s, 2).ok);
+    assert_false(kva_stat_arm(s, 2).ok);
 }
 
 static void a_suite_without_any_spread_still_has_an_interval(void **state)
 {
     const double ones[] = {1, 1, 1, 1, 1};
     struct kva_stratum s[] = {{"a", ones, NULL, NULL, 5}, {"b", ones, NULL, NULL, 5}};
-    struct kva_interval ci = kva_stat_suite(s, 2);
+    struct kva_interval ci = kva_stat_arm(s, 2);
 
     (void)state;
     assert_true(ci.ok && ci.hi == 1);
@@ -166,7 +187,7 @@ static void clusters_widen_the_interval(void **state)
     const int source[] = {7, 3, 7, 3, 7, 3};
     struct kva_stratum plain = {"a", x, NULL, NULL, 6},
                        clustered = {"a", x, NULL, source, 6};
-    struct kva_interval p = kva_stat_suite(&plain, 1), c = kva_stat_suite(&clustered, 1);
+    struct kva_interval p = kva_stat_arm(&plain, 1), c = kva_stat_arm(&clustered, 1);
 
     (void)state;
     assert_true(c.hi - c.lo > p.hi - p.lo);
@@ -181,6 +202,7 @@ int main(void)
         cmocka_unit_test(the_noise_floor_example_is_283_ten_thousandths),
         cmocka_unit_test(wilson_agrees_with_published_values),
         cmocka_unit_test(a_fraction_gets_wilsons_form_at_its_effective_size),
+        cmocka_unit_test(independent_samples_right_or_wrong_get_wilsons_interval),
         cmocka_unit_test(no_interval_of_a_single_arm_has_width_zero),
         cmocka_unit_test(an_unbounded_quantity_needs_two_different_values),
         cmocka_unit_test(welchs_interval_agrees_with_scipy),

@@ -262,6 +262,58 @@ static void clusters_are_drawn_whole(void **state)
     assert_true(clustered.diff == plain.diff);
 }
 
+/* 200 questions, four on each of 50 contexts: together they are 50 samples, by themselves
+ * nearly 200. */
+static void the_smallest_effect_is_what_the_units_show(void **state)
+{
+    static double a[200], b[200];
+    static int context[200];
+    struct kva_stratum s[2] = {{"t", a, b, NULL, 200}, {"u", a, b, NULL, 50}};
+    const double k = 7.8488797;
+
+    (void)state;
+    NEAR(boot(s, 1, 1, 1, false).mde, k / (200 + k), 1e-8); /* nothing differs */
+    for (int i = 0; i < 200; i++) {
+        context[i] = i / 4;
+        a[i] = i / 4 % 5 == 0; /* 40 of 200, 10 of 50 contexts */
+    }
+    NEAR(boot(s, 1, 1, 1, false).mde, sqrt(k * 0.16 / 199), 1e-8);
+    s[0].cluster = context;
+    NEAR(boot(s, 1, 1, 1, false).mde, sqrt(k * 0.16 / 49), 1e-8);
+    for (int i = 0; i < 200; i++)
+        a[i] = i % 5 == 0; /* 40 contexts with one of four */
+    NEAR(boot(s, 1, 1, 1, false).mde, sqrt(k * 0.16 / 16 / 49), 1e-8);
+    s[0].cluster = NULL;
+    /* two tasks weigh the same whatever their size */
+    NEAR(boot(s, 2, 1, 1, false).mde, sqrt(k * 0.16 * (1.0 / 199 + 1.0 / 49)) / 2, 1e-8);
+    s[0].n = 1;
+    assert_true(isnan(boot(s, 2, 1, 1, false).mde));
+}
+
+/* Few samples differ, all to one side: the standard error says 2.8 points for one of 100,
+ * but six must differ before any test finds it. 4.7's formula ends there, too. */
+static void few_differences_do_not_make_small_ones_visible(void **state)
+{
+    static double a[100], b[100];
+    struct kva_stratum s = {"t", a, b, NULL, 100};
+    const double k = 7.8488797, least = k / (100 + k);
+
+    (void)state;
+    for (int n = 0; n < 9; n++) {
+        double se = sqrt(n / 100.0 * (1 - n / 100.0) / 99);
+
+        NEAR(boot(&s, 1, 1, 1, false).mde, fmax(least, sqrt(k) * se), 1e-8);
+        assert_true((sqrt(k) * se < least) == (n < 8));
+        a[n] = 1;
+    }
+    NEAR(kva_stat_mde(100, least + 1e-9), least, 1e-8);
+    assert_true(isnan(kva_stat_mde(100, least - 1e-9)));
+    for (int i = 0; i < 100; i++)
+        a[i] *= 0.25; /* small differences are seen earlier */
+    a[0] = 0.25;
+    NEAR(boot(&s, 1, 1, 1, false).mde, fmax(least, sqrt(k * 0.09 * 0.91 / 99)) / 4, 1e-8);
+}
+
 static void running_out_of_memory_is_an_error_not_a_number(void **state)
 {
     struct kva_stratum s = {"t", M, F, NULL, 8};
@@ -300,6 +352,8 @@ int main(void)
         cmocka_unit_test(a_ratio_to_almost_nothing_is_not_defined),
         cmocka_unit_test(an_empty_stratum_makes_nothing_defined),
         cmocka_unit_test(clusters_are_drawn_whole),
+        cmocka_unit_test(the_smallest_effect_is_what_the_units_show),
+        cmocka_unit_test(few_differences_do_not_make_small_ones_visible),
         cmocka_unit_test(running_out_of_memory_is_an_error_not_a_number),
     };
 

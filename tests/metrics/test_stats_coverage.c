@@ -86,7 +86,9 @@ static void without_clusters_the_interval_would_be_too_narrow(void **state)
     gsl_rng_set(g, SEED);
     for (int i = 0; i < TRIALS; i++) {
         sim_fill(g, &c, &d);
-        held += sim_holds(kva_stat_single(d.b[0], 200, false), c.p);
+        d.s[0].a = d.b[0];
+        d.s[0].cluster = NULL;
+        held += sim_holds(kva_stat_arm(d.s, 1), c.p);
     }
     gsl_rng_free(g);
     assert_true(held < 0.88 * TRIALS);

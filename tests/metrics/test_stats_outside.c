@@ -145,7 +145,7 @@ static void suite(const json_t *l)
         s[t] = (struct kva_stratum){"t", x[t], NULL, ids ? cluster[t] : NULL,
                                     json_array_size(xs)};
     }
-    interval_is(l, kva_stat_suite(s, n));
+    interval_is(l, kva_stat_arm(s, n));
 }
 
 static void intervals_are_those_of_scipy_and_statsmodels(void **state)
@@ -300,6 +300,22 @@ static void required_n(const json_t *l)
          ceil(num(l, "want")), 0);
 }
 
+/* Their power counts the far tail, too: 1e-6 of it. */
+static void mde(const json_t *l)
+{
+    double a[MAX_N], b[MAX_N];
+    int cluster[MAX_N];
+    const json_t *ids = json_object_get(l, "cluster");
+    struct kva_stratum s = {"t", a, b, ids ? cluster : NULL, array(l, "a", a)};
+    struct kva_boot out;
+
+    assert_int_equal(array(l, "b", b), s.n);
+    if (ids)
+        integers(ids, cluster);
+    assert_int_equal(kva_stat_bootstrap(&s, 1, 1, 1, false, &out, NULL), KVA_OK);
+    NEAR(out.mde, num(l, "want"), 2e-6);
+}
+
 static void pareto(const json_t *l)
 {
     double x[MAX_N], y[MAX_N], want[MAX_N];
@@ -317,6 +333,7 @@ static void sample_sizes_and_fronts_agree(void **state)
 {
     (void)state;
     each("required_n", required_n);
+    each("mde", mde);
     each("pareto", pareto);
 }
 

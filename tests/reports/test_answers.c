@@ -159,6 +159,69 @@ static void turns_have_a_score_each_and_a_mean_and_show_the_cache_grow(void **st
     free(w);
 }
 
+static void is_interval(const struct kva_tab *t, int row, struct kva_interval want)
+{
+    NEAR(cell(t, row, "score")->lo, want.lo, 1e-12);
+    NEAR(cell(t, row, "score")->hi, want.hi, 1e-12);
+}
+
+/* Labels and turns read the scores of a problem as the leaderboard does: draws are one
+ * value, questions of one context one unit. */
+static void parts_of_a_cell_have_the_intervals_of_the_whole(void **state)
+{
+    static const int together[] = {0, 0, 1, 1};
+    static const double means[] = {0.5, 0.5, 0.75, 1}, right[] = {0, 0, 0, 1};
+    const struct kva_stratum drawn = {"", means, NULL, NULL, 4},
+                             pairs = {"", right, NULL, together, 4};
+    struct world *w = world_new(1, 4);
+    const struct kva_arm *arm = NULL;
+    struct kva_report *r;
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        w->sample[i].meta_json = S("{\"level\":1}");
+    add_cell(w, 0, "dense", 1, "dense", "1111");
+    add_cell(w, 0, "m", 0.25, "physical", "1111");
+    for (int i = 3; i >= 0; i--) /* four draws of each problem */
+        for (int k = 3; k >= 0; k--) {
+            w->out[4 + 4 * i + k] = w->out[4 + i];
+            w->out[4 + 4 * i + k].rep = k;
+            w->out[4 + 4 * i + k].score = k < 4 * means[i];
+        }
+    w->d.n_outcomes = 20;
+    w->cell[1].n_expected = 16;
+    r = built(w, "answers");
+    NEAR(number(tab(r, "-labels"), 1, "n"), 4, 0);
+    is_interval(tab(r, "-labels"), 1, kva_stat_arm(&drawn, 1));
+    for (int k = 0; k < r->board[0].n_arm; k++)
+        if (r->board[0].arm[k].role == KVA_ARM_METHOD)
+            arm = &r->board[0].arm[k];
+    assert_non_null(arm);
+    is_interval(tab(r, "-labels"), 1, arm->score_ci);
+    kva_report_free(r);
+    free(w);
+
+    w = two_budgets();
+    for (int i = 0; i < 4; i++) {
+        w->sample[i].meta_json = S("{\"level\":1}");
+        w->sample[i].cluster = S(i / 2 ? "b" : "a");
+        w->sample[i].turn = i % 2;
+    }
+    r = built(w, "answers");
+    is_interval(tab(r, "-labels"), 1, kva_stat_arm(&pairs, 1));
+    assert_true(fabs(kva_stat_arm(&pairs, 1).hi - kva_stat_wilson(1, 4).hi) > 1e-3);
+    is_interval(tab(r, "-turns"), 3, kva_stat_wilson(0, 2)); /* one of each context */
+    is_interval(tab(r, "-turns"), 4, kva_stat_wilson(1, 2));
+    is_interval(tab(r, "-turns"), 5, kva_stat_arm(&pairs, 1));
+    kva_report_free(r);
+    w->out[11].status = S("failed"); /* turns of unlike length: their mean alone */
+    r = built(w, "answers");
+    NEAR(number(tab(r, "-turns"), 4, "n"), 1, 0);
+    assert_true(isnan(cell(tab(r, "-turns"), 5, "score")->lo));
+    kva_report_free(r);
+    free(w);
+}
+
 /* Every new table in every format, twice, byte for byte. */
 static void all_formats_carry_the_tables_and_are_the_same_twice(void **state)
 {
@@ -254,6 +317,7 @@ int main(void)
         cmocka_unit_test(other_metrics_stand_beside_the_score),
         cmocka_unit_test(labels_and_length_buckets_break_a_score_down),
         cmocka_unit_test(turns_have_a_score_each_and_a_mean_and_show_the_cache_grow),
+        cmocka_unit_test(parts_of_a_cell_have_the_intervals_of_the_whole),
         cmocka_unit_test(running_out_of_memory_anywhere_is_said),
         cmocka_unit_test(all_formats_carry_the_tables_and_are_the_same_twice),
     };

@@ -135,8 +135,9 @@ static void the_worked_example_of_b3_comes_out_of_a_database(void **state)
         double pass;
     } w[] = {{1, 0.375}, {2, 0.5}, {4, 0.5}};
     static const double mean[] = {0.75, 0}, maj[] = {1, 0};
-    struct kva_interval avg_ci = kva_stat_single(mean, 2, false),
-                        maj_ci = kva_stat_single(maj, 2, false);
+    const struct kva_stratum avg = {"", mean, NULL, NULL, 2},
+                             vote = {"", maj, NULL, NULL, 2};
+    struct kva_interval avg_ci = kva_stat_arm(&avg, 1), maj_ci = kva_stat_arm(&vote, 1);
     struct fixture f;
     struct kva_report *r;
     const struct kva_tab *t;
@@ -231,7 +232,7 @@ static void problems_of_one_context_are_one_unit(void **state)
     static const double mean[] = {0.75, 0};
     static const int one[] = {0, 0};
     struct kva_stratum s = {"", mean, NULL, one, 2};
-    struct kva_interval ci = kva_stat_suite(&s, 1);
+    struct kva_interval ci = kva_stat_arm(&s, 1);
     int row;
 
     (void)state;

@@ -108,6 +108,40 @@ static void repetitions_and_draws_of_a_sample_count_once(void **state)
     free(w);
 }
 
+/* Evidence of two questions on one text is kept or lost together. */
+static void the_unit_of_survival_is_the_context(void **state)
+{
+    static const double e[] = {1, 1, 0.5, 0.25, 0, 0}, d[] = {0.5, 0.5, 0.5, 0.5, 0, 0.5};
+    static const int context[] = {0, 0, 1, 1, 2, 2};
+    const struct kva_stratum s = {"", e, d, context, 6};
+    struct kva_interval ci = kva_stat_arm(&s, 1);
+    struct world *w = world_new(1, 6);
+    const struct kva_val *v;
+    struct kva_report *r;
+    struct kva_boot gap;
+
+    (void)state;
+    add_cell(w, 0, "dense", 1, "dense", "111111");
+    add_cell(w, 0, "m", 0.2, "physical", "110000");
+    for (int i = 0; i < 6; i++) {
+        static char name[3][4];
+
+        (void)snprintf(name[i / 2], sizeof name[0], "c%d", i / 2);
+        w->sample[i].cluster = name[i / 2];
+        spans(&w->out[6 + i], e[i], e[i], d[i]);
+    }
+    assert_int_equal(kva_stat_linearised(&s, 1, 0, &gap, NULL), KVA_OK);
+    r = built(w, "survival");
+    v = cell(tab(r, "-survival"), 0, "surv_E");
+    NEAR(v->lo, ci.lo, 1e-12);
+    NEAR(v->hi, ci.hi, 1e-12);
+    v = cell(tab(r, "-survival"), 0, "surv_E_minus_D");
+    NEAR(v->lo, gap.diff_ci.lo, 1e-12);
+    NEAR(v->hi, gap.diff_ci.hi, 1e-12);
+    kva_report_free(r);
+    free(w);
+}
+
 static const struct kva_figure *figure(const struct kva_report *r, const char *id)
 {
     for (int i = 0; i < r->n_figure; i++)
@@ -342,6 +376,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(survival_lift_and_kept_share_as_in_section_12_5),
         cmocka_unit_test(repetitions_and_draws_of_a_sample_count_once),
+        cmocka_unit_test(the_unit_of_survival_is_the_context),
         cmocka_unit_test(the_figures_hold_every_point_and_each_head),
         cmocka_unit_test(the_grid_has_nominal_depths_rounds_and_marks),
         cmocka_unit_test(the_layout_gap_sets_two_dialects_side_by_side),

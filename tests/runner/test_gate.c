@@ -23,7 +23,7 @@ static const double *right(int k, int n, double out[MOST])
 static struct kva_gate_task task(const double *dense, int n, double floor)
 {
     return (struct kva_gate_task){
-        .dense = dense, .n_dense = (size_t)n, .binary = true, .guess_floor = floor};
+        .dense = dense, .n_dense = (size_t)n, .guess_floor = floor};
 }
 
 /* small-models.md 1: 2 of 8 with four keys is the floor of 1/4 (Wilson 7 to 59), 8 of 8
@@ -100,7 +100,7 @@ static void scores_between_0_and_1_have_their_own_interval(void **state)
 {
     double v[MOST], blind[MOST];
     struct kva_gate_task t = {
-        .dense = v, .n_dense = 20, .blind = blind, .n_blind = 20, .binary = false};
+        .dense = v, .n_dense = 20, .blind = blind, .n_blind = 20};
 
     (void)state;
     for (int i = 0; i < 20; i++) {

@@ -108,6 +108,21 @@ static inline bool sim_holds(struct kva_interval ci, double truth)
     return ci.ok && ci.lo <= truth + 1e-12 && truth <= ci.hi + 1e-12;
 }
 
+/* The test of a leaderboard. */
+static inline double sim_p(const struct sim_case *c, const struct sim_data *d, int flips,
+                           uint32_t seed)
+{
+    uint64_t x = 0, y = 0;
+
+    if (c->shape != SIM_BINARY || c->tasks > 1 || c->questions > 1)
+        return kva_stat_signflip(d->s, (size_t)c->tasks, seed, flips);
+    for (int k = 0; k < c->n; k++) {
+        x += d->a[0][k] > d->b[0][k];
+        y += d->a[0][k] < d->b[0][k];
+    }
+    return kva_stat_mcnemar(x, y, NULL);
+}
+
 /* Shares of `trials` in which the interval held the truth; share of p below 0.05. */
 struct sim_result {
     double single, ratio, diff, p_below;
@@ -121,21 +136,15 @@ static inline struct sim_result sim_run(const struct sim_case *c, int trials,
     static struct sim_data d;
     struct sim_result r = {0};
     gsl_rng *g = gsl_rng_alloc(gsl_rng_mt19937);
-    int n = c->n * c->questions;
 
     gsl_rng_set(g, seed);
     for (int i = 0; i < trials; i++) {
         struct kva_boot boot;
-        uint64_t x = 0, y = 0;
 
         sim_fill(g, c, &d);
         for (int t = 0; t < c->tasks; t++) /* the single arm is b */
             d.s[t].a = d.b[t];
-        r.single +=
-            sim_holds(c->tasks == 1 && c->questions == 1
-                          ? kva_stat_single(d.b[0], (size_t)n, c->shape == SIM_BINARY)
-                          : kva_stat_suite(d.s, (size_t)c->tasks),
-                      c->p);
+        r.single += sim_holds(kva_stat_arm(d.s, (size_t)c->tasks), c->p);
         for (int t = 0; t < c->tasks; t++)
             d.s[t].a = d.a[t];
         if (pairs) {
@@ -145,21 +154,86 @@ static inline struct sim_result sim_run(const struct sim_case *c, int trials,
             r.defined += !isnan(boot.ratio);
             r.diff += sim_holds(boot.diff_ci, (sim_ratio(c) - 1) * c->p);
         }
-        for (int k = 0; k < n; k++) {
-            x += d.a[0][k] > d.b[0][k];
-            y += d.a[0][k] < d.b[0][k];
-        }
         if (test)
-            r.p_below += (c->shape == SIM_BINARY && c->tasks == 1 && c->questions == 1
-                              ? kva_stat_mcnemar(x, y, NULL)
-                              : kva_stat_signflip(d.s, (size_t)c->tasks, (uint32_t)i + 1,
-                                                  replicates)) < 0.05;
+            r.p_below += sim_p(c, &d, replicates, (uint32_t)i + 1) < 0.05;
     }
     gsl_rng_free(g);
     r.single /= trials;
     r.ratio /= r.defined ? r.defined : 1;
     r.diff /= trials;
     r.p_below /= trials;
+    return r;
+}
+
+/* ---- power at the smallest visible effect ---- */
+
+/* Variance of a score of mean p over p(1-p). */
+static const double sim_var[SIM_SHAPES] = {1, 1 / 4.0, 1 / 7.0, 1 / 1.5, 4 / 7.0};
+
+/* The true difference b - a when redrawn scores have mean l times b's: its mean, and its
+ * mean square over units, a question or the mean of a context's questions. q is the mean
+ * of a context, E q^2 = p^2 + p(1-p)/5. together: as if the questions of a context were
+ * one. */
+static inline void sim_moments(const struct sim_case *c, double l, bool together,
+                               double *mean, double *square)
+{
+    double k = 1 - c->keep, shared = k * k * (1 - l) * (1 - l), sum = 0;
+
+    *mean = k * (1 - l) * c->p;
+    for (int t = 0; t < c->tasks; t++) {
+        double p = sim_task_p(c, t), qq = p * p + (c->questions > 1) * p * (1 - p) / 5;
+        double one = k * (sim_var[c->shape] * (p - qq + l * p - l * l * qq) +
+                          (1 - l) * (1 - l) * qq);
+
+        sum += shared * qq + (one - shared * qq) / (together ? 1 : c->questions);
+    }
+    *square = sum / c->tasks;
+}
+
+struct sim_power {
+    double found, mde; /* share of trials with p < 0.05; mean of what they call visible
+                        * over what is */
+};
+/* Of a true difference of the smallest visible size, `together`: that of plans. NaN where
+ * even scores of 0 differ less. Changes c->lower. */
+static inline struct sim_power sim_power(struct sim_case *c, bool together, int trials,
+                                         int flips, uint32_t seed)
+{
+    static struct sim_data d;
+    struct sim_power r = {0, 0};
+    double hi = 1, mean, square;
+    int defined = 0;
+    gsl_rng *g;
+
+    c->lower = 0;
+    for (int i = 0; i < 50; i++) {
+        double l = (c->lower + hi) / 2;
+
+        sim_moments(c, l, together, &mean, &square);
+        if (mean > sqrt(7.8488797 * square / (c->n * c->tasks + 7.8488797)))
+            c->lower = l;
+        else
+            hi = l;
+    }
+    if (!(c->lower > 0))
+        return (struct sim_power){(double)NAN, (double)NAN};
+    sim_moments(c, c->lower, together, &mean, &square);
+    g = gsl_rng_alloc(gsl_rng_mt19937);
+    gsl_rng_set(g, seed);
+    for (int i = 0; i < trials; i++) {
+        struct kva_boot boot;
+
+        sim_fill(g, c, &d);
+        r.found += sim_p(c, &d, flips, (uint32_t)i + 1) < 0.05;
+        (void)kva_stat_bootstrap(d.s, (size_t)c->tasks, 1, 1, false, &boot, NULL);
+        if (!isnan(boot.mde)) {
+            r.mde += boot.mde / mean;
+            defined++;
+        }
+    }
+    gsl_rng_free(g);
+    r.found /= trials;
+    r.mde /= defined ? defined : 1;
     return r;
 }
 

@@ -186,6 +186,24 @@ def power():
             put("required_n", n, effect=effect, discordant=pi)
 
 
+def effects():
+    """The smallest visible difference: means of 8 draws a problem, F1-like scores, four questions a
+    context (its mean is the unit)."""
+    solver = sm.stats.NormalIndPower(ddof=0)
+    draws = [RNG.binomial(8, RNG.beta(0.5, 0.5, 100)) / 8 for _ in range(2)]
+    dense = rounded(RNG.beta(3, 2, 60), 4)
+    f1 = [rounded(np.clip(dense + RNG.normal(0, 0.05, 60), 0, 1), 4), dense]
+    ids = RNG.permutation(np.repeat(np.arange(30), 4))
+    some = [(RNG.uniform(0, 1, 120) < RNG.beta(2, 2, 30)[ids]) * 1.0 for _ in range(2)]
+    for (a, b), which in ((draws, None), (f1, None), (some, ids)):
+        d = a - b
+        if which is not None:
+            d = np.array([d[which == k].mean() for k in np.unique(which)])
+        size = solver.solve_power(nobs1=len(d), alpha=0.05, power=0.8, ratio=0,
+                                  alternative="two-sided")
+        put("mde", size * d.std(ddof=1), a=a, b=b, **({} if which is None else {"cluster": which}))
+
+
 def fronts():
     for x, y in (([100, 50, 50, 25, 30, 100], [90, 85, 80, 60, 58, 90]),
                  (RNG.integers(1, 20, 40), RNG.integers(1, 20, 40))):
@@ -209,3 +227,4 @@ if __name__ == "__main__":
     power()
     fronts()
     clusters()
+    effects()
