@@ -57,9 +57,12 @@ const struct kva_opt *kva_cmd_compare_options(void)
         {"suggest-quarantine", 0, KVA_OPT_FLAG, &opt.night.suggest, NULL,
          "with --history: cells whose verdict keeps flipping", 0, 0},
         {"bisect-step", 0, KVA_OPT_STR, &opt.night.bisect, "CELL",
-         "for git bisect run: build, measure CELL, exit 0 good, 1 bad, 125 skip", 0, 0},
+         "with --gate: what git bisect run calls: build, measure CELL, exit 0 good, 1 "
+         "bad, 125 skip",
+         0, 0},
         {"repo", 0, KVA_OPT_STR, &opt.night.repo, "DIR",
-         "where the sources are, for hints and --bisect-step (default here)", 0, 0},
+         "with --gate: where the sources are, for hints and --bisect-step (default here)",
+         0, 0},
         {0},
     };
 

@@ -422,9 +422,11 @@ int kva_cmd_compare_gate(const struct kva_compare_args *args)
         strcmp(args->format, "json") != 0)
         return kva_command_usage("compare", "--gate prints text or json, not %s",
                                  args->format);
-    if ((a->figures || a->suggest) && a->history.n == 0)
-        return kva_command_usage("compare", "%s needs --history",
-                                 a->figures ? "--figures" : "--suggest-quarantine");
+    if (args->match || args->ties || args->epsilon || args->alpha || args->metric ||
+        args->missing)
+        return kva_command_usage(
+            "compare", "--gate judges by its file: --match, --ties, --epsilon, --alpha, "
+                       "--metric and --missing do not go with it");
     if (kva_gate_file_load(args->gate, &x.file, &report, &err) != KVA_OK ||
         apply_options(a, &x.file.opts, &err) != KVA_OK) {
         fputs(report.data ? report.data : "", stderr);

@@ -449,6 +449,8 @@ int kva_cmd_doctor(int argc, char **argv)
 
     if (argc)
         return kva_command_usage("doctor", "unexpected '%s'", argv[0]);
+    if (opt.model && kva_common.db.n)
+        return kva_command_usage("doctor", "--model or --db, not both");
     if ((opt.tokenize || opt.nll) && !opt.model)
         return kva_command_usage("doctor", "--%s needs --model MODEL",
                                  opt.nll ? "nll" : "tokenize");

@@ -28,8 +28,11 @@ const struct kva_opt *kva_cmd_report_options(void)
          "lm-evaluation-harness",
          0, 0},
         {"output", 'o', KVA_OPT_STR, &opt.dir, "DIR",
-         "write index.html, figures, tables and report.json into DIR", 0, 0},
-        {"force", 0, KVA_OPT_FLAG, &opt.force, NULL, "replace an existing DIR", 0, 0},
+         "write index.html, figures, tables and report.json into DIR; with --what the "
+         "rows into that file",
+         0, 0},
+        {"force", 0, KVA_OPT_FLAG, &opt.force, NULL,
+         "with --output: replace an existing DIR", 0, 0},
         {"only", 0, KVA_OPT_STR, &opt.only, "KEY=GLOB,...",
          "rows of these only; keys model, method, task, budget, enforce", 0, 0},
         {"by", 0, KVA_OPT_STR, &opt.by, "task",
@@ -298,10 +301,6 @@ static int misused(int argc, char **argv)
     if ((argc || opt.sample) && (opt.what || is_paper))
         return kva_command_usage("report", "%s is no view",
                                  opt.what ? "--what" : "--paper");
-    if (opt.selftest && !opt.paper)
-        return kva_command_usage("report", "--selftest belongs to --paper");
-    if (opt.strict && !opt.paper && !opt.device)
-        return kva_command_usage("report", "--strict belongs to --paper or --device");
     if (opt.strict && opt.paper && (opt.selftest || !opt.paper[0]))
         return kva_command_usage("report", "--strict wants a table: --paper ID --strict");
     return 0;

@@ -34,7 +34,7 @@ const struct kva_opt *kva_cmd_run_options(void)
         {"shard", 0, KVA_OPT_STR, &opt.shard, "I/N",
          "only part I (from 0) of N; parts are measured anywhere and joined later", 0, 0},
         {"balance", 0, KVA_OPT_STR, &opt.balance, "RULE",
-         "how parts are cut: cost (default) or mod", 0, 0},
+         "with --shard or --slurm: how parts are cut, cost (default) or mod", 0, 0},
         {"slurm", 0, KVA_OPT_INT, &opt.slurm, "N",
          "print a script that submits N shards and what joins them to Slurm; run nothing",
          1, 10000},
@@ -53,8 +53,8 @@ const struct kva_opt *kva_cmd_run_options(void)
         {"journal", 0, KVA_OPT_STR, &opt.journal, "wal|delete",
          "delete: for one process alone on a network file system", 0, 0},
         KVA_SWEEP_MEANS,
-        {"chunk", 0, KVA_OPT_INT, &opt.chunk, "N", "rows of a prefill step (default 256)",
-         1, 8192},
+        {"chunk", 0, KVA_OPT_INT, &opt.chunk, "N",
+         "rows of a prefill step (default 256, on a device 1024)", 1, 8192},
         {"trace-kept", 0, KVA_OPT_INT, &opt.trace_kept, "N",
          "store which entries stayed for the first N samples of each cell", 0, 1000000},
         {"store-prompts", 0, KVA_OPT_FLAG, &opt.prompts, NULL,
@@ -91,8 +91,6 @@ static enum kva_status fetch_models(struct kva_suite *s, struct kva_error *err)
 
 static enum kva_status read_shard(struct kva_suite *s, struct kva_error *err)
 {
-    if (opt.db_dir != NULL && opt.slurm == 0)
-        return KVA_FAIL(err, KVA_EINVALID, "--db-dir is for --slurm");
     if (opt.db_dir != NULL && (opt.db_dir[0] == '\0' || opt.db_dir[0] == '-'))
         return KVA_FAIL(err, KVA_EINVALID,
                         "--db-dir '%s': a directory is wanted; ./ comes before a name "
@@ -102,8 +100,6 @@ static enum kva_status read_shard(struct kva_suite *s, struct kva_error *err)
         return KVA_FAIL(err, KVA_EINVALID,
                         "--slurm gives every shard its number and its database in "
                         "--db-dir; --shard, --dry-run and --db do not go with it");
-    if (opt.shard == NULL && opt.slurm == 0 && opt.balance != NULL)
-        return KVA_FAIL(err, KVA_EINVALID, "--balance is for --shard and --slurm");
     if (opt.slurm > 0)
         return kva_balance_parse(opt.balance, &s->shard.balance, err);
     if (opt.shard == NULL)
@@ -161,14 +157,23 @@ static int rescore(int argc)
                                  .json = kva_common.json != 0,
                                  .quiet = kva_common.quiet != 0};
     enum kva_db_mode mode = write_mode();
+    static const char *const taken[] = {"rescore", "dry-run", "metric", "journal", NULL};
     struct kva_error err = {0};
     struct kva_db *db = NULL;
+    struct kva_buf others;
     enum kva_status rc;
+    int code = 0;
 
-    if (argc > 0)
-        return kva_command_usage("run",
-                                 "--rescore takes no suite: it scores every answer "
-                                 "of --db again");
+    kva_buf_init(&others, 0);
+    kva_options_words(kva_cmd_run_options(), taken, &others);
+    if (argc > 0 || others.len > 0)
+        code = kva_command_usage("run",
+                                 "--rescore scores every answer of --db again and takes "
+                                 "no%s",
+                                 argc > 0 ? " suite" : others.data);
+    kva_buf_release(&others);
+    if (code != 0)
+        return code;
     kva_command_signals();
     if (access(kva_db_default(), F_OK) != 0)
         rc = KVA_FAIL(&err, KVA_EIO, "cannot open %s: %s", kva_db_default(),
@@ -196,12 +201,8 @@ int kva_cmd_run(int argc, char **argv)
     if (opt.journal != NULL && strcmp(opt.journal, "wal") != 0 &&
         strcmp(opt.journal, "delete") != 0)
         return kva_command_usage("run", "--journal is wal or delete");
-    if (opt.probe && (!opt.dry_run || opt.rescore))
-        return kva_command_usage("run", "--probe is for --dry-run of a suite");
     if (opt.rescore)
         return rescore(argc);
-    if (opt.metric != NULL)
-        return kva_command_usage("run", "--metric is for --rescore");
     if (argc != 1)
         return kva_command_usage("run", "one suite file is expected");
     kva_buf_init(&words, 0);

@@ -20,7 +20,8 @@ static const struct kva_command COMMANDS[] = {
      "--wave and --chunk choose resources and change no token.",
      kva_cmd_run_options, kva_cmd_run},
     {"report", "[VIEW]", "show what the database holds: tables, figures, exports",
-     "Without a format the view is printed as text. Cells that were not measured, failed "
+     "VIEW is leaderboard (the default) or another of `kvaudit list views`. Without a "
+     "format it is printed as text. Cells that were not measured, failed "
      "or may "
      "not be ranked are named below the table, never left out in silence.",
      kva_cmd_report_options, kva_cmd_report},
@@ -30,7 +31,8 @@ static const struct kva_command COMMANDS[] = {
      "the task, the length, the seed and I alone.\n\n"
      "With --tokens MODEL each line also carries context_ids and question_ids, exactly "
      "what "
-     "that model would be fed.",
+     "that model would be fed. Nothing is answered: that is what `kvaudit run` does, "
+     "with the largest logit or as the suite's \"sampling\" says.",
      kva_cmd_generate_options, kva_cmd_generate},
     {"list", "[KIND]", "models, methods, tasks, metrics, views or runs",
      "Without KIND the counts of each are printed. --verbose adds the parameters of the "
@@ -38,7 +40,8 @@ static const struct kva_command COMMANDS[] = {
      "and where each one comes from.",
      kva_cmd_list_options, kva_cmd_list},
     {"doctor", "", "what this build and machine can do, and what is missing",
-     "With --model it opens the model and prints its shape. --tokenize and --nll turn it "
+     "With --db it looks whether the file is whole. With --model it opens the model and "
+     "prints its shape. --tokenize and --nll turn it "
      "into a "
      "filter: one JSON value a line from standard input, one answer a line on standard "
      "output.",

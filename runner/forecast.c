@@ -108,24 +108,26 @@ static enum kva_status probe_prompt(struct kva_model *m, int n, enum kva_type kv
     struct kva_session_opts o = {.kv = kv,
                                  .mode = KVA_KV_PHYSICAL,
                                  .page_cap = kva_page_cap(info, NULL, n, PROBE_STEPS)};
+    int32_t *ids = kva_calloc((size_t)n, sizeof ids[0]);
+    int chunk = kva_model_ops(m)->chunk;
     struct kva_session *s = NULL;
     struct kva_row row = {0};
-    int32_t id[KVA_CHUNK];
     uint64_t start;
     enum kva_status rc;
 
+    if (ids == NULL)
+        return KVA_FAIL(err, KVA_ENOMEM, "a prompt of %d tokens", n);
+    for (int i = 0; i < n; i++)
+        ids[i] = i % info->vocab;
     KVA_GO(kva_session_new(m, &o, &s, err));
     start = kva_now_ns();
-    for (int at = 0; at < n; at += KVA_CHUNK) {
-        int len = n - at < KVA_CHUNK ? n - at : KVA_CHUNK;
-
-        for (int i = 0; i < len; i++)
-            id[i] = (at + i) % info->vocab;
+    for (int at = 0; at < n; at += chunk) {
         if (kva_interrupted) {
             rc = KVA_FAIL(err, KVA_EINTERRUPTED, "stopped while probing");
             goto out;
         }
-        KVA_GO(kva_prefill(m, s, id, len, 0, &row, err));
+        KVA_GO(
+            kva_prefill(m, s, ids + at, n - at < chunk ? n - at : chunk, 0, &row, err));
     }
     rows[0] = (struct kva_db_time){n, 0, (double)(kva_now_ns() - start)};
     for (int i = 0; i < PROBE_STEPS; i++) {
@@ -136,6 +138,7 @@ static enum kva_status probe_prompt(struct kva_model *m, int n, enum kva_type kv
     rows[1] = (struct kva_db_time){n, PROBE_STEPS, (double)(kva_now_ns() - start)};
 out:
     kva_session_free(s);
+    free(ids);
     return rc;
 }
 

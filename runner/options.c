@@ -158,6 +158,41 @@ static enum kva_status parse_long(const struct kva_command *cmd, char **arg, int
     return assign(o, arg[1], err);
 }
 
+static bool is_given(const struct kva_opt *o)
+{
+    switch (o->type) {
+    case KVA_OPT_FLAG:
+    case KVA_OPT_INT:
+        return *(int *)o->where != 0;
+    case KVA_OPT_LIST:
+        return ((struct kva_opt_list *)o->where)->n > 0;
+    default:
+        return *(const char **)o->where != NULL;
+    }
+}
+
+/* Refuses options whose help begins "with --A: " where no such A was given. */
+static enum kva_status check_company(const struct kva_opt *table, struct kva_error *err)
+{
+    for (const struct kva_opt *o = table; o->name; o++) {
+        size_t n = strncmp(o->help, "with --", 7) == 0 ? strcspn(o->help, ":") : 0;
+        const char *name = o->help, *colon = o->help + n;
+        bool met = n == 0 || !is_given(o);
+
+        while (!met && (name = strstr(name, "--")) != NULL && name < colon) {
+            const struct kva_opt *other;
+
+            name += 2;
+            other = by_name(table, name, strcspn(name, " :"));
+            met = other != NULL && is_given(other);
+        }
+        if (!met)
+            return KVA_FAIL(err, KVA_EINVALID, "--%s goes %.*s", o->name, (int)n,
+                            o->help);
+    }
+    return KVA_OK;
+}
+
 enum kva_status kva_options_parse(const struct kva_command *cmd, int *argc, char **argv,
                                   struct kva_error *err)
 {
@@ -180,7 +215,7 @@ enum kva_status kva_options_parse(const struct kva_command *cmd, int *argc, char
         i += used;
     }
     *argc = n_pos;
-    return KVA_OK;
+    return kva_common.help ? KVA_OK : check_company(cmd->options(), err);
 }
 
 const char *kva_db_default(void)

@@ -19,7 +19,8 @@ struct kva_opt_list {
     int n;
 };
 /* `where` points at int (FLAG counts, INT), const char * (STR, WORD) or struct
- * kva_opt_list (LIST). */
+ * kva_opt_list (LIST). A help that begins with "with --A: " or "with --A or --B: " is a
+ * rule as well: without one of them the option is refused. */
 struct kva_opt {
     const char *name; /* "jobs" */
     char letter;      /* 'q' or 0 */

@@ -15,6 +15,8 @@ static const struct {
     {"KVAUDIT_THREADS", "threads inside one step when --threads is not given"},
     {"KVAUDIT_CPU",
      "scalar, avx2 or avx512: which instructions run; never changes a number"},
+    {"KVAUDIT_GRAPHS",
+     "0: with --backend cuda, no replayed steps; never changes a number"},
     {"KVAUDIT_OFFLINE", "1: fetch opens no connection (HF_HUB_OFFLINE too)"},
     {"HF_TOKEN",
      "token for hub files (else the file HF_TOKEN_PATH, $HF_HOME/token); never shown"},
@@ -23,6 +25,11 @@ static const struct {
     {"HF_ENDPOINT", "another hub than https://huggingface.co"},
     {"SSL_CERT_FILE", "certificates to trust instead of the system's"},
     {"NO_COLOR", "set and not empty: no colour, no live progress line"},
+    {"TERM", "dumb or unset: no live progress line; nor with CI set"},
+    {"SOURCE_DATE_EPOCH",
+     "seconds since 1970 in the place of a report's date and the gate's clock"},
+    {"GITHUB_STEP_SUMMARY", "file that compare --gate --github adds its summary to"},
+    {"TMPDIR", "where compare --bisect-step measures (else /tmp)"},
 };
 #define N_ENV (sizeof ENVIRONMENT / sizeof ENVIRONMENT[0])
 

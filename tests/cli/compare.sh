@@ -96,4 +96,9 @@ sqlite3 "$T/half.db" "DELETE FROM outcome WHERE outcome_id IN (SELECT outcome_id
   WHERE m.name LIKE 'random%' AND s.idx > 2)" 2>"$T/sql.err" || no half_a_run "$(head -c 200 "$T/sql.err")"
 check half 5 compare method=keydiff method=random --db "$T/half.db"
 has half_says_why "$T/out" "only 3 of 6 samples"
+# what only the gate reads is not taken in silence, and neither is what the gate does not read
+check a_gate_option_without_a_gate 2 "$KVAUDIT" compare method=a method=b --junit "$T/j.xml"
+has the_gate_is_named "$T/err" "--junit goes with --gate"
+check a_rule_beside_a_gate 2 "$KVAUDIT" compare --gate "$T/gate.json" --ties exact
+has the_gate_judges_by_its_file "$T/err" "--gate judges by its file"
 exit $bad

@@ -37,6 +37,13 @@ if command -v man >/dev/null; then
 else
   skip man_page_has_no_warnings "no man"
 fi
+# what the program reads of its environment is in the manual
+sed 's/\\//g' "$T/out" >"$T/page"
+for v in $(grep -rhoE '(getenv|kva_env_flag|kva_env_int|given_or)\([^"()]*"[A-Z_]+"' kva*.c kernels models methods tasks metrics db reports runner |
+  grep -o '[A-Z_]*"$' | tr -d '"' | sort -u); do
+  case $v in HOME | PATH | FONTCONFIG_FILE) continue ;; esac
+  if grep -qw -- "$v" "$T/page"; then ok "manual_has_$v"; else no "manual_has_$v"; fi
+done
 check completion 0 "$KVAUDIT" --help-completion
 if bash -n "$T/out"; then ok completion_is_bash; else no completion_is_bash; fi
 is completion_completes "$(bash -c '. "$1"; COMP_WORDS=(kvaudit run --dr); COMP_CWORD=2; _kvaudit; echo "${COMPREPLY[*]}"' x "$T/out")" --dry-run

@@ -21,7 +21,7 @@ check probe 0 "$KVAUDIT" run "$T/s.json" --dry-run --probe
 hasnt probe_tells_the_time "$T/out" "estimated time: unknown"
 has probe_is_said "$T/out" "(builtin:retrieval by two probe prompts"
 check probe_runs_nothing_else 2 "$KVAUDIT" run "$T/s.json" --probe
-has probe_is_for_a_dry_run "$T/err" "--probe is for --dry-run"
+has probe_is_for_a_dry_run "$T/err" "--probe goes with --dry-run"
 check probe_needs_a_suite 2 "$KVAUDIT" run --rescore --dry-run --probe
 [ -e "$T/x.db" ] && no dry_run_makes_no_file || ok dry_run_makes_no_file
 check dry_run_limit 0 "$KVAUDIT" run "$T/s.json" -n --limit 1 --set 'methods=["knorm"]' --only budget=keep=0.5

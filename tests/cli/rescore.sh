@@ -85,6 +85,8 @@ check without_class_names 5 again c
 has class_names_are_missing "$T/err" "class names"
 
 # ---- refusals
+check a_part_is_no_argument 2 again a --only task='*'
+has a_part_is_named "$T/err" "takes no --only 'task=*'"
 check a_suite_is_no_argument 2 "$KVAUDIT" run "$T/s.json" --rescore --db "$T/a.db"
 has says_why "$T/err" "takes no suite"
 check metric_needs_rescore 2 "$KVAUDIT" run "$T/s.json" --metric match_all --db "$T/a.db"

@@ -13,7 +13,7 @@
 #include <string.h>
 
 static struct {
-    int force, jobs;
+    int force, jobs, twice;
     const char *label;
     struct kva_opt_list only;
 } opt;
@@ -25,6 +25,8 @@ static const struct kva_opt *options(void)
         {"jobs", 'j', KVA_OPT_INT, &opt.jobs, "N", "workers", 1, 64},
         {"label", 0, KVA_OPT_STR, &opt.label, "TEXT", "a name", 0, 0},
         {"only", 0, KVA_OPT_LIST, &opt.only, "GLOB", "which", 0, 0},
+        {"twice", 0, KVA_OPT_FLAG, &opt.twice, NULL, "with --force or --label: again", 0,
+         0},
         {0},
     };
 
@@ -128,6 +130,53 @@ static void wrong_options_are_named_with_the_nearest_known_one(void **state)
             "--jobs wants a whole number in 1..64, not '3x'");
 }
 
+static void an_option_that_goes_with_others_needs_one_of_them(void **state)
+{
+    char a0[] = "--twice", a1[] = "--force", a2[] = "--label=x", a3[] = "--help";
+    char *with[][3] = {{a0, a1, NULL}, {a2, a0, NULL}, {a0, a3, NULL}};
+    struct kva_error err;
+    int n;
+
+    (void)state;
+    refuses((const char *const[]){"--twice", NULL},
+            "--twice goes with --force or --label");
+    refuses((const char *const[]){"--twice", "--jobs", "3", "--only", "force", NULL},
+            "--twice goes with --force or --label");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(parse(with[i], &n, &err), KVA_OK);
+        reset(NULL);
+    }
+}
+
+static void what_options_go_with_are_options(void **state)
+{
+    size_t n;
+    const struct kva_command *c = kva_commands(&n);
+    int rules = 0;
+
+    (void)state;
+    for (size_t i = 0; i < n; i++)
+        for (const struct kva_opt *o = c[i].options(); o->name; o++) {
+            const char *p = o->help, *end = strchr(p, ':');
+
+            if (strncmp(p, "with --", 7) != 0 || !end)
+                continue;
+            rules++;
+            while ((p = strstr(p, "--")) && p < end) {
+                const struct kva_opt *other = c[i].options();
+                size_t len = strcspn(p += 2, " :");
+
+                while (other->name &&
+                       (strlen(other->name) != len || strncmp(other->name, p, len) != 0))
+                    other++;
+                if (!other->name)
+                    fail_msg("kvaudit %s --%s goes with --%.*s?", c[i].name, o->name,
+                             (int)len, p);
+            }
+        }
+    assert_true(rules > 10);
+}
+
 static void database_is_flag_then_environment_then_default(void **state)
 {
     char a0[] = "--db", a1[] = "x.db", a2[] = "--db=y.db";
@@ -198,6 +247,63 @@ static void every_command_is_shown_everywhere(void **state)
     }
 }
 
+/* What a reader of the page sees: escapes and fonts gone. */
+static void read_roff(const char *s, struct kva_buf *out)
+{
+    for (; *s; s++) {
+        if (s[0] == '\\' && s[1] == 'f')
+            s += 2;
+        else if (s[0] == '\\' && s[1] == '&')
+            s++;
+        else if (s[0] == '\\' && s[1] == 'e')
+            kva_buf_putc(out, *s++);
+        else if (s[0] != '\\')
+            kva_buf_putc(out, *s);
+    }
+}
+
+/* Finds the text behind *at and moves there. */
+static void goes_on_with(const char **at, const char *text)
+{
+    const char *found = strstr(*at, text);
+
+    if (!found)
+        fail_msg("the manual lacks '%s' behind '%.60s'", text, *at);
+    *at = found + strlen(text);
+}
+
+static void the_manual_says_what_help_says(void **state)
+{
+    struct kva_buf roff, page;
+    const char *at;
+    size_t n;
+    const struct kva_command *c = kva_commands(&n);
+
+    (void)state;
+    kva_buf_init(&roff, 0);
+    kva_buf_init(&page, 0);
+    kva_options_man(&roff);
+    read_roff(roff.data, &page);
+    at = page.data;
+    for (size_t i = 0; i < n; i++) {
+        char line[160];
+
+        snprintf(line, sizeof line, "\n.SS kvaudit %s %s\n%s.\n", c[i].name, c[i].args,
+                 c[i].summary);
+        goes_on_with(&at, line);
+        for (const struct kva_opt *o = c[i].options(); o->name; o++) {
+            snprintf(line, sizeof line, "--%s%s%s\n", o->name, o->arg ? " " : "",
+                     o->arg ? o->arg : "");
+            goes_on_with(&at, line);
+            if (strncmp(at, o->help, strlen(o->help)) != 0)
+                fail_msg("the manual says '%.40s' of kvaudit %s --%s", at, c[i].name,
+                         o->name);
+        }
+    }
+    kva_buf_release(&roff);
+    kva_buf_release(&page);
+}
+
 static void roff_escapes_what_it_would_read_as_markup(void **state)
 {
     struct kva_buf b;
@@ -236,9 +342,12 @@ int main(void)
         cmocka_unit_test_setup(options_and_positional_arguments_mix, reset),
         cmocka_unit_test_setup(letters_cluster_and_take_values, reset),
         cmocka_unit_test_setup(wrong_options_are_named_with_the_nearest_known_one, reset),
+        cmocka_unit_test_setup(an_option_that_goes_with_others_needs_one_of_them, reset),
+        cmocka_unit_test(what_options_go_with_are_options),
         cmocka_unit_test_setup(database_is_flag_then_environment_then_default, reset),
         cmocka_unit_test_setup(help_shows_every_option_within_80_columns, reset),
         cmocka_unit_test(every_command_is_shown_everywhere),
+        cmocka_unit_test(the_manual_says_what_help_says),
         cmocka_unit_test(roff_escapes_what_it_would_read_as_markup),
         cmocka_unit_test(tables_have_no_name_or_letter_twice),
     };
