@@ -99,8 +99,7 @@ static void a_blind_run_can_raise_the_floor(void **state)
 static void scores_between_0_and_1_have_their_own_interval(void **state)
 {
     double v[MOST], blind[MOST];
-    struct kva_gate_task t = {
-        .dense = v, .n_dense = 20, .blind = blind, .n_blind = 20};
+    struct kva_gate_task t = {.dense = v, .n_dense = 20, .blind = blind, .n_blind = 20};
 
     (void)state;
     for (int i = 0; i < 20; i++) {
