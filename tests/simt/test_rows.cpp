@@ -100,6 +100,9 @@ TEST(angles_are_those_of_the_cpu_to_one_unit_in_the_last_place)
 
     for (int i = 0; i < 40; i++)
         pos.push_back(random_below(INT32_MAX));
+    for (size_t i = 0, n = pos.size(); i < n;
+         i++) /* back, where an entry's place changes */
+        pos.push_back(-pos[i]);
     for (int i = 0; i < half; i++)
         freq[(size_t)i] = (float)pow(500000.0, -i / 64.0);
     size_t n = pos.size() * 2 * half;
@@ -324,12 +327,14 @@ TEST(a_draw_is_the_draw_of_its_definition)
     struct {
         float temperature, top_p;
         int top_k;
-    } how[] = {{1, 1, 0},     {0.7f, 0.9f, 0},  {1.3f, 1, 5},
-               {1, 0.5f, 40}, {0.1f, 0.95f, 1}, {2, 0.01f, 0}};
+    } how[] = {{1, 1, 0},        {0.7f, 0.9f, 0}, {1.3f, 1, 5},  {1, 0.5f, 40},
+               {0.1f, 0.95f, 1}, {2, 0.01f, 0},   {1, 1e-12f, 0}}; /* less than the
+                                                                      smallest mass: one
+                                                                      id all the same */
 
     for (int n : {1, 31, 257, 1000})
         for (auto &h : how)
-            for (int kind = 0; kind < 4; kind++) {
+            for (int kind = 0; kind < 5; kind++) {
                 const int rows = 3;
                 std::vector<float> z = random_floats((size_t)(rows * n), 8);
                 std::vector<double> u = {0.0, (double)(random_bits() >> 11) * 0x1p-53,
@@ -344,6 +349,9 @@ TEST(a_draw_is_the_draw_of_its_definition)
                 if (kind == 3) /* both zeros, one key */
                     for (float &f : z)
                         f = f > 0 ? 0.0f : -0.0f;
+                if (kind == 4) /* ties of keys that differ in their last digit alone */
+                    for (float &f : z)
+                        f = 1 + (float)random_below(6) * 0x1p-23f;
                 auto draw = [&] {
                     std::vector<int32_t> id((size_t)rows, -7);
 

@@ -418,7 +418,8 @@ TEST(norms_of_projected_values_are_those_of_a_double_reference)
 {
     const struct {
         int dim, group, out;
-    } cases[] = {{64, 3, 70}, {128, 1, 64}, {96, 4, 100}, {256, 1, 33}, {20, 7, 65}};
+    } cases[] = {{64, 3, 70},  {128, 1, 64}, {96, 4, 100},
+                 {256, 1, 33}, {20, 7, 65},  {16, 2, 300}};
 
     for (const auto &c : cases)
         for (int norm = 1; norm <= 2; norm++) {

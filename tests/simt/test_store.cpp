@@ -178,7 +178,7 @@ struct driver { /* one episode of random operations */
 
     void append(int n)
     {
-        size_t kw = (size_t)(shape.kv_heads * shape.dim_k) + 4 * (size_t)random_below(2),
+        size_t kw = (size_t)(shape.kv_heads * shape.dim_k) + (size_t)random_below(5),
                vw = (size_t)(shape.kv_heads * shape.dim_v);
         std::vector<int32_t> pos;
 
@@ -319,6 +319,7 @@ TEST(random_operations_leave_the_same_bytes_as_in_ordinary_memory)
         {2, 2, 64, 64, KVA_F16},
         {1, 3, 128, 96, KVA_F16},
         {2, 1, 5, 7, KVA_F16}, /* no multiple of anything */
+        {1, 1, 64, 12, KVA_F16},
         {1, 2, 16, 8, KVA_F32}};
     backend b;
 
@@ -334,6 +335,43 @@ TEST(random_operations_leave_the_same_bytes_as_in_ordinary_memory)
             d.run(40);
         }
     parity_order(0);
+}
+
+/* The pages of the two KV heads take turns: when one of them goes, some of the other's
+ * move to where those were, down into another chunk. */
+TEST(pages_that_a_trim_moves_take_rows_and_positions_along)
+{
+    backend b;
+    kva_kvshape shape = {1, 2, 128, 128, KVA_F16};
+    const int n = 256, rounds = 16;
+    std::vector<float> x = random_floats((size_t)n * 512);
+    std::vector<int32_t> pos((size_t)n), rank = {5};
+    twins t;
+
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(kva_kvstore_new(i ? b.ops : NULL, &shape, 1024, KVA_KV_PHYSICAL, &t.s[i],
+                                 err));
+        for (int round = 0; round < rounds; round++) {
+            for (int j = 0; j < n; j++)
+                pos[(size_t)j] = 3 * (round * n + j);
+            CHECK_OK(kva_kvstore_append(t.s[i], 0, x.data() + round, 512,
+                                        x.data() + 256 + round, 512, pos.data(), n, err));
+        }
+    }
+    for (int j = n * rounds / 4; j < n * rounds; j++)
+        rank.push_back(j);
+    std::vector<size_t> off = {0, 1, rank.size()};
+    kva_keep keep = {1, 2, rank.data(), off.data()};
+    struct kva_kv_bytes full, less;
+
+    kva_kvstore_bytes(t.s[1], &full);
+    for (kva_kvstore *s : t.s) {
+        CHECK_OK(kva_kvstore_keep(s, &keep, err));
+        CHECK_OK(kva_kvstore_trim(s, err));
+    }
+    kva_kvstore_bytes(t.s[1], &less);
+    CHECK(less.committed_bytes + (2 << 20) <= full.committed_bytes);
+    compare(t, b, "trim");
 }
 
 TEST(the_cap_is_hard_and_a_refused_append_changes_nothing)
@@ -578,47 +616,120 @@ TEST(pages_far_beyond_four_gigabytes_are_reached)
     parity_range_free(base, reserved);
 }
 
+/* Numbers four at a time where all is aligned, else one by one: the same bytes. Rows are
+ * read back from any slot on, and a poisoned part of a page is NaN in keys and values. */
+TEST(rows_go_in_and_out_at_any_address_and_any_distance)
+{
+    const int dk = 8, dv = 12, n = 70, cap = 3;
+    const int32_t pages[cap] = {2, 0, 1}, first = 0;
+
+    for (bool f16 : {true, false}) {
+        const size_t row = (size_t)(dk + dv), page = P * row * (f16 ? 2 : 4);
+        std::vector<uint8_t> all;
+
+        for (size_t odd = 0; odd < 4; odd++)
+            for (size_t apart : {row, row + 1, row + 4}) {
+                std::vector<float> x((size_t)n * (row + 4) + 4), k, v;
+                std::vector<uint4> room(cap * page / 16);
+                std::vector<int32_t> at(cap * P, -1), pos, list = on_heap(pages);
+                std::vector<int32_t> zero = {first}, bad = {0};
+                uint8_t *base = (uint8_t *)room.data();
+
+                memset(base, 0, cap * page);
+                for (int t = 0; t < n; t++) {
+                    pos.push_back(7 * t);
+                    for (size_t i = 0; i < row; i++)
+                        x[(size_t)t * apart + odd + i] = (float)(t * 24 + (int)i);
+                }
+                kva_dev_pages p = {base, page, at.data(), dk, dv, f16};
+                kva_dev_append a = {x.data() + odd,
+                                    x.data() + odd + dk,
+                                    (int)apart,
+                                    (int)apart,
+                                    1,
+                                    n,
+                                    cap,
+                                    zero.data(),
+                                    list.data(),
+                                    pos.data(),
+                                    bad.data()};
+
+                kva_kv_append(p, a, NULL);
+                CHECK_INT(bad[0], 0);
+                if (all.empty())
+                    all.assign(base, base + cap * page);
+                CHECK(memcmp(base, all.data(), cap * page) == 0);
+
+                const int from = 33, m = n - from;
+                k.assign((size_t)(m * dk) + 4, NAN);
+                v.assign((size_t)(m * dv) + 4, NAN);
+                kva_kv_read(p, list.data(), NULL, from, m, k.data() + odd, v.data() + odd,
+                            NULL);
+                for (int t = 0; t < m; t++) {
+                    for (int i = 0; i < dk; i++)
+                        CHECK(k[odd + (size_t)(t * dk + i)] ==
+                              (float)((from + t) * 24 + i));
+                    for (int i = 0; i < dv; i++)
+                        CHECK(v[odd + (size_t)(t * dv + i)] ==
+                              (float)((from + t) * 24 + dk + i));
+                    CHECK_INT(
+                        at[(size_t)pages[(from + t) / P] * P + (size_t)((from + t) % P)],
+                        7 * (from + t));
+                }
+                kva_kv_poison(p, pages[0], 3, 31, NULL);
+                std::vector<float> rest(32 * (size_t)dv), keys(32 * (size_t)dk);
+                kva_kv_read(p, list.data(), NULL, 0, 32, keys.data(), rest.data(), NULL);
+                for (int t = 0; t < 32; t++) {
+                    for (int i = 0; i < dk; i++)
+                        CHECK((t >= 3 && t < 31) == isnan(keys[(size_t)(t * dk + i)]));
+                    for (int i = 0; i < dv; i++)
+                        CHECK((t >= 3 && t < 31) == isnan(rest[(size_t)(t * dv + i)]));
+                }
+            }
+    }
+}
+
 TEST(staging_serves_the_hosts_pointers_and_leaves_the_devices_alone)
 {
     backend b;
     kva_ops *ops = b.ops;
-    const size_t width = 37, m = 5;
-    std::vector<float> x = random_floats(9 * width), y(m * width), z(9 * width, 0.0f);
-    int32_t row[m] = {8, 0, 3, 3, 1};
-    float *d = (float *)ops->alloc(ops, 9 * width * 4, KVA_MEM_DEVICE);
-    float *s = (float *)ops->alloc(ops, m * width * 4, KVA_MEM_SHARED);
+    const size_t m = 5;
 
-    ops->copy(ops, d, x.data(), 9 * width * 4);
-    for (int o = 0; o < PARITY_ORDERS; o++) {
-        size_t waits = kva_rt_host_waits();
+    for (size_t width : {37, 1101, 4400}) { /* the last ones take several blocks a row */
+        std::vector<float> x = random_floats(9 * width), y(m * width), z(9 * width, 0.0f);
+        int32_t row[m] = {8, 0, 3, 3, 1};
+        float *d = (float *)ops->alloc(ops, 9 * width * 4, KVA_MEM_DEVICE);
+        float *s = (float *)ops->alloc(ops, m * width * 4, KVA_MEM_SHARED);
 
-        parity_order(o);
-        ops->rows_get(ops, d, width, row, m, s);
-        CHECK_INT(kva_rt_host_waits(), waits); /* nothing waited */
-        ops->rows_get(ops, x.data(), width, row, m, y.data());
-        CHECK_OK(ops->sync(ops, err));
-        CHECK(memcmp(s, y.data(), m * width * 4) == 0);
-        for (size_t j = 0; j < m; j++)
-            CHECK(memcmp(&y[j * width], &x[(size_t)row[j] * width], width * 4) == 0);
-        ops->rows_put(ops, s + width, width, row, 2, z.data()); /* an inner address */
-        CHECK(memcmp(&z[8 * width], &y[width], width * 4) == 0);
-        CHECK(memcmp(&z[0], &y[2 * width], width * 4) == 0);
+        ops->copy(ops, d, x.data(), 9 * width * 4);
+        for (int o = 0; o < PARITY_ORDERS; o++) {
+            size_t waits = kva_rt_host_waits();
+
+            parity_order(o);
+            ops->rows_get(ops, d, width, row, m, s);
+            CHECK_INT(kva_rt_host_waits(), waits); /* nothing waited */
+            ops->rows_get(ops, x.data(), width, row, m, y.data());
+            CHECK_OK(ops->sync(ops, err));
+            CHECK(memcmp(s, y.data(), m * width * 4) == 0);
+            for (size_t j = 0; j < m; j++)
+                CHECK(memcmp(&y[j * width], &x[(size_t)row[j] * width], width * 4) == 0);
+            ops->rows_put(ops, s + width, width, row, 2, z.data()); /* an inner address */
+            CHECK(memcmp(&z[8 * width], &y[width], width * 4) == 0);
+            CHECK(memcmp(&z[0], &y[2 * width], width * 4) == 0);
+        }
+        parity_order(0);
+        const float *c = ops->constant(ops, x.data(), width);
+
+        CHECK(c != x.data());
+        CHECK(kva_cuda_owns(b.cu(), c + width - 1));
+        CHECK(!kva_cuda_owns(b.cu(), x.data()));
+        ops->copy(ops, y.data(), c, width * 4);
+        CHECK(memcmp(y.data(), x.data(), width * 4) == 0);
+        ops->release(ops, d, KVA_MEM_DEVICE);
+        ops->release(ops, s, KVA_MEM_SHARED);
+        CHECK(!kva_cuda_owns(b.cu(), d));
+        ops->release(ops, NULL, KVA_MEM_DEVICE);
     }
-    parity_order(0);
-    const float *c = ops->constant(ops, x.data(), width);
-
-    CHECK(c != x.data());
-    CHECK(kva_cuda_owns(b.cu(), c + width - 1));
-    CHECK(!kva_cuda_owns(b.cu(), x.data()));
-    ops->copy(ops, y.data(), c, width * 4);
-    CHECK(memcmp(y.data(), x.data(), width * 4) == 0);
-    ops->release(ops, d, KVA_MEM_DEVICE);
-    ops->release(ops, s, KVA_MEM_SHARED);
-    CHECK(!kva_cuda_owns(b.cu(), d));
-    ops->release(ops, NULL, KVA_MEM_DEVICE);
 }
 
-int main(int argc, char **argv)
-{
-    return parity_main(argc, argv);
-}
+PARITY_MAIN

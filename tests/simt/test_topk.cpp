@@ -53,23 +53,23 @@ float score(int values)
                     : (float)(v - values / 2) * 0.37f;
 }
 
-/* Scores with heavy ties, both zeros, NaN and infinities; ascending positions with gaps.
- */
+/* Scores with heavy ties, both zeros, NaN and infinities; ascending positions, of each
+ * cell from another one on. */
 scores make(const std::vector<size_t> &n, int values, bool gaps = true)
 {
     scores x;
 
     for (size_t m : n) {
         std::vector<float> v(m);
-        int32_t at = 0;
+        int32_t at = random_below(40);
 
         for (float &s : v)
             s = score(values);
         int lead = random_below(3) ? random_below((int)m / 4 + 1) : 0;
         int tail = random_below(3) ? random_below((int)m / 4 + 1) : 0;
         x.add(v, lead, random_below(8) == 0 ? (int)m - lead : tail);
-        for (size_t j = x.off[x.off.size() - 2]; gaps && j < x.off.back(); j++)
-            x.pos[j] = at += 1 + random_below(2);
+        for (size_t j = x.off[x.off.size() - 2]; j < x.off.back(); j++)
+            x.pos[j] = at += gaps ? 1 + random_below(2) : 1;
     }
     return x;
 }
