@@ -65,6 +65,24 @@ template <typename T, typename H> T *of(const char *call, const char *kind, H h)
     return reinterpret_cast<T *>(h);
 }
 
+template <typename T, typename H> cublasStatus_t made(const char *kind, T what, H *out)
+{
+    auto *x = new T(what);
+
+    born(kind, x);
+    *out = reinterpret_cast<H>(x);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename T, typename H>
+cublasStatus_t destroyed(const char *call, const char *kind, H h)
+{
+    (void)enter(call);
+    died(call, kind, h);
+    delete reinterpret_cast<T *>(h);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 #define ENTER(takes_memory)                                                              \
     do {                                                                                 \
         int e_ = enter(__func__, takes_memory);                                          \
@@ -190,17 +208,12 @@ extern "C" {
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *h)
 {
     ENTER(true);
-    *h = reinterpret_cast<cublasLtHandle_t>(new int(0));
-    born("cuBLASLt handle", *h);
-    return CUBLAS_STATUS_SUCCESS;
+    return made("cuBLASLt handle", 0, h);
 }
 
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t h)
 {
-    (void)enter(__func__);
-    died(__func__, "cuBLASLt handle", h);
-    delete reinterpret_cast<int *>(h);
-    return CUBLAS_STATUS_SUCCESS;
+    return destroyed<int>(__func__, "cuBLASLt handle", h);
 }
 
 const char *cublasLtGetStatusString(cublasStatus_t s)
@@ -223,19 +236,12 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out,
                                         cublasComputeType_t compute, cudaDataType_t scale)
 {
     ENTER(true);
-    auto *d = new desc{compute, scale, CUBLAS_OP_N, CUBLAS_OP_N};
-
-    born("operation", d);
-    *out = reinterpret_cast<cublasLtMatmulDesc_t>(d);
-    return CUBLAS_STATUS_SUCCESS;
+    return made("operation", desc{compute, scale, CUBLAS_OP_N, CUBLAS_OP_N}, out);
 }
 
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d)
 {
-    (void)enter(__func__);
-    died(__func__, "operation", d);
-    delete reinterpret_cast<desc *>(d);
-    return CUBLAS_STATUS_SUCCESS;
+    return destroyed<desc>(__func__, "operation", d);
 }
 
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t op,
@@ -256,38 +262,25 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataT
                                           uint64_t rows, uint64_t cols, int64_t ld)
 {
     ENTER(true);
-    auto *x = new layout{type, rows, cols, ld};
-
-    born("layout", x);
-    *out = reinterpret_cast<cublasLtMatrixLayout_t>(x);
-    return CUBLAS_STATUS_SUCCESS;
+    return made("layout", layout{type, rows, cols, ld}, out);
 }
 
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t x)
 {
-    (void)enter(__func__);
-    died(__func__, "layout", x);
-    delete reinterpret_cast<layout *>(x);
-    return CUBLAS_STATUS_SUCCESS;
+    return destroyed<layout>(__func__, "layout", x);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out)
 {
     ENTER(true);
     /* as the manual says: no workspace, any reduction, whole alignment */
-    auto *p = new preference{0, CUBLASLT_REDUCTION_SCHEME_MASK, {256, 256, 256, 256}};
-
-    born("preference", p);
-    *out = reinterpret_cast<cublasLtMatmulPreference_t>(p);
-    return CUBLAS_STATUS_SUCCESS;
+    return made("preference",
+                preference{0, CUBLASLT_REDUCTION_SCHEME_MASK, {256, 256, 256, 256}}, out);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p)
 {
-    (void)enter(__func__);
-    died(__func__, "preference", p);
-    delete reinterpret_cast<preference *>(p);
-    return CUBLAS_STATUS_SUCCESS;
+    return destroyed<preference>(__func__, "preference", p);
 }
 
 cublasStatus_t
@@ -296,37 +289,26 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t pref,
                                      const void *buf, size_t bytes)
 {
     auto *p = of<preference>(__func__, "preference", pref);
-    void *to = nullptr;
-    size_t want = sizeof(uint32_t);
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t attr;
+        void *to;
+        size_t bytes;
+    } all[] = {
+        {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &p->workspace, sizeof p->workspace},
+        {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &p->mask, sizeof p->mask},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &p->align[0], sizeof p->align[0]},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &p->align[1], sizeof p->align[1]},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &p->align[2], sizeof p->align[2]},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &p->align[3], sizeof p->align[3]},
+    };
 
     ENTER(false);
-    switch (attr) {
-    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
-        to = &p->workspace;
-        want = sizeof p->workspace;
-        break;
-    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
-        to = &p->mask;
-        break;
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
-        to = &p->align[0];
-        break;
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
-        to = &p->align[1];
-        break;
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
-        to = &p->align[2];
-        break;
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
-        to = &p->align[3];
-        break;
-    default:
-        break;
-    }
-    if (to == nullptr || bytes != want)
-        return CUBLAS_STATUS_INVALID_VALUE;
-    memcpy(to, buf, bytes);
-    return CUBLAS_STATUS_SUCCESS;
+    for (const auto &a : all)
+        if (a.attr == attr && a.bytes == bytes) {
+            memcpy(a.to, buf, bytes);
+            return CUBLAS_STATUS_SUCCESS;
+        }
+    return CUBLAS_STATUS_INVALID_VALUE;
 }
 
 cublasStatus_t

@@ -107,26 +107,26 @@ void protect_all()
             ASAN_UNPOISON_MEMORY_REGION(p.second.base, p.second.bytes);
 }
 
-const piece *piece_of(const void *p)
+/* The one that holds p, or ends there. */
+template <typename T> T *holder(std::map<uint8_t *, T> &all, const void *p)
 {
-    auto at = pieces.upper_bound((uint8_t *)(uintptr_t)p);
+    auto at = all.upper_bound((uint8_t *)(uintptr_t)p);
 
-    if (at == pieces.begin())
+    if (at == all.begin())
         return nullptr;
     --at;
     return (const uint8_t *)p <= at->second.base + at->second.bytes ? &at->second
                                                                     : nullptr;
 }
 
+const piece *piece_of(const void *p)
+{
+    return holder(pieces, p);
+}
+
 range *range_of(const void *p)
 {
-    auto at = reserved.upper_bound((uint8_t *)(uintptr_t)p);
-
-    if (at == reserved.begin())
-        return nullptr;
-    --at;
-    return (const uint8_t *)p <= at->second.base + at->second.bytes ? &at->second
-                                                                    : nullptr;
+    return holder(reserved, p);
 }
 
 /* ---- faults ---- */
@@ -346,42 +346,43 @@ void map(const char *call, void *p, size_t bytes)
     protect(p, bytes, false);
 }
 
-void unmap(const char *call, void *p, size_t bytes)
+/* Chunks that are exactly the `bytes` at p, one after the other. */
+static void each_chunk(const char *call, void *p, size_t bytes,
+                       const std::function<void(range &, uint8_t *, size_t)> &f)
 {
     range *r = range_of(p);
     uint8_t *from = (uint8_t *)p, *end = from + bytes;
 
-    if (!idle())
-        stop(call, "work is queued that may use the memory");
-    while (r != nullptr && from < end) {
+    if (r == nullptr)
+        stop(call, "%p is nowhere reserved", p);
+    while (from < end) {
         auto c = r->chunks.find(from);
 
         if (c == r->chunks.end() || from + c->second.bytes > end)
             stop(call, "%zu bytes at %p are not whole mappings", bytes, p);
-        bury(from, c->second.bytes);
-        from += c->second.bytes;
-        r->chunks.erase(c);
+        size_t n = c->second.bytes;
+
+        f(*r, from, n);
+        from += n;
     }
-    if (r == nullptr)
-        stop(call, "%p is nowhere reserved", p);
+}
+
+void unmap(const char *call, void *p, size_t bytes)
+{
+    if (!idle())
+        stop(call, "work is queued that may use the memory");
+    each_chunk(call, p, bytes, [](range &r, uint8_t *at, size_t n) {
+        bury(at, n);
+        r.chunks.erase(at);
+    });
 }
 
 void grant(const char *call, void *p, size_t bytes)
 {
-    range *r = range_of(p);
-    uint8_t *from = (uint8_t *)p, *end = from + bytes;
-
-    while (r != nullptr && from < end) {
-        auto c = r->chunks.find(from);
-
-        if (c == r->chunks.end() || from + c->second.bytes > end)
-            stop(call, "%zu bytes at %p are not whole mappings", bytes, p);
-        c->second.granted = true;
-        protect(from, c->second.bytes, open_now(MAPPED));
-        from += c->second.bytes;
-    }
-    if (r == nullptr)
-        stop(call, "%p is nowhere reserved", p);
+    each_chunk(call, p, bytes, [](range &r, uint8_t *at, size_t n) {
+        r.chunks[at].granted = true;
+        protect(at, n, open_now(MAPPED));
+    });
 }
 
 /* ---- streams ---- */

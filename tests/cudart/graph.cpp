@@ -18,6 +18,7 @@ namespace
 
 struct node {
     enum { KERNEL, COPY, FILL } kind;
+    cudaError_t made; /* what CUDA says of its parameters */
     held_kernel k;
     void *to;
     const void *from;
@@ -67,11 +68,54 @@ const char *name_of(const node &n)
                                   : "a fill of a graph";
 }
 
-cudaError_t add(cudaGraphNode_t *out, cudaGraph_t graph_, const cudaGraphNode_t *behind,
-                size_t n, node what, const char *call)
+node kernel_node(const struct cudaKernelNodeParams *p)
+{
+    node n = {};
+
+    n.kind = node::KERNEL;
+    n.made = p->extra != nullptr ? cudaErrorInvalidValue
+                                 : hold_kernel(p->func, p->gridDim, p->blockDim,
+                                               p->sharedMemBytes, p->kernelParams, &n.k);
+    return n;
+}
+
+node copy_node(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+{
+    node n = {};
+
+    n.kind = node::COPY;
+    n.to = to;
+    n.from = from;
+    n.bytes = bytes;
+    n.direction = kind;
+    if (bytes == 0 || !copy_allowed(to, from, bytes, kind))
+        n.made = cudaErrorInvalidValue;
+    else if (kind == cudaMemcpyHostToDevice && where(from, bytes) != PINNED)
+        stop("a copy of a graph", "pageable memory would be read at any time");
+    return n;
+}
+
+node fill_node(const struct cudaMemsetParams *p)
+{
+    node n = {};
+
+    n.kind = node::FILL;
+    n.to = p->dst;
+    n.bytes = p->width;
+    n.byte = (int)p->value;
+    if (p->elementSize != 1 || p->height != 1 || p->width == 0 || p->value > 255 ||
+        !on_device(p->dst, p->width))
+        n.made = cudaErrorInvalidValue;
+    return n;
+}
+
+cudaError_t add(const char *call, cudaGraphNode_t *out, cudaGraph_t graph_,
+                const cudaGraphNode_t *behind, size_t n, node now)
 {
     graph *g = graph_of(call, graph_);
 
+    if (now.made != cudaSuccess)
+        return said(now.made);
     for (size_t i = 0; i < n; i++) {
         size_t at = 0;
 
@@ -80,68 +124,33 @@ cudaError_t add(cudaGraphNode_t *out, cudaGraph_t graph_, const cudaGraphNode_t 
             at++;
         if (at == g->nodes.size())
             return said(cudaErrorInvalidValue);
-        what.behind.push_back(at);
+        now.behind.push_back(at);
     }
-    g->nodes.push_back(std::make_unique<node>(std::move(what)));
+    g->nodes.push_back(std::make_unique<node>(std::move(now)));
     *out = reinterpret_cast<cudaGraphNode_t>(g->nodes.back().get());
     return cudaSuccess;
 }
 
-cudaError_t kernel_node(const struct cudaKernelNodeParams *p, node *n)
-{
-    n->kind = node::KERNEL;
-    if (p->extra != nullptr)
-        return cudaErrorInvalidValue;
-    return hold_kernel(p->func, p->gridDim, p->blockDim, p->sharedMemBytes,
-                       p->kernelParams, &n->k);
-}
-
-cudaError_t copy_node(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
-                      node *n)
-{
-    n->kind = node::COPY;
-    n->to = to;
-    n->from = from;
-    n->bytes = bytes;
-    n->direction = kind;
-    if (bytes == 0 || !copy_allowed(to, from, bytes, kind))
-        return cudaErrorInvalidValue;
-    if (kind == cudaMemcpyHostToDevice && where(from, bytes) != PINNED)
-        stop("cudaGraphAddMemcpyNode1D", "pageable memory would be read at any time");
-    return cudaSuccess;
-}
-
-cudaError_t fill_node(const struct cudaMemsetParams *p, node *n)
-{
-    n->kind = node::FILL;
-    n->to = p->dst;
-    n->bytes = p->width;
-    n->byte = (int)p->value;
-    if (p->elementSize != 1 || p->height != 1 || p->width == 0 || p->value > 255 ||
-        !on_device(p->dst, p->width))
-        return cudaErrorInvalidValue;
-    return cudaSuccess;
-}
-
-/* Node i of the instance becomes `now`, if an update may do that. */
+/* A node of the instance becomes `now`, if an update may do that. */
 cudaError_t update(const char *call, cudaGraphExec_t exec_, cudaGraphNode_t node_,
-                   cudaError_t made, node now)
+                   node now)
 {
     exec *e = exec_of(call, exec_);
     auto at = e->index.find(node_);
+    auto moved = [](const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
+        return where(a, a_bytes) != where(b, b_bytes);
+    };
 
     if (at == e->index.end())
         stop(call, "the node is none of the graph's");
     node &was = e->nodes[at->second];
 
-    if (made != cudaSuccess)
-        return said(made);
+    if (now.made != cudaSuccess)
+        return said(now.made);
     if (was.kind != now.kind || (now.kind == node::KERNEL && was.k.of != now.k.of) ||
-        (now.kind == node::COPY &&
-         (was.direction != now.direction ||
-          where(was.to, was.bytes) != where(now.to, now.bytes) ||
-          where(was.from, was.bytes) != where(now.from, now.bytes))) ||
-        (now.kind == node::FILL && where(was.to, was.bytes) != where(now.to, now.bytes)))
+        (now.kind != node::KERNEL && moved(was.to, was.bytes, now.to, now.bytes)) ||
+        (now.kind == node::COPY && (was.direction != now.direction ||
+                                    moved(was.from, was.bytes, now.from, now.bytes))))
         return said(cudaErrorInvalidValue);
     now.behind = was.behind;
     was = std::move(now);
@@ -177,13 +186,8 @@ cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *out, cudaGraph_t g,
                                    const cudaGraphNode_t *behind, size_t n,
                                    const struct cudaKernelNodeParams *p)
 {
-    node made = {};
-
     CALL(false);
-    cudaError_t rc = kernel_node(p, &made);
-
-    return rc != cudaSuccess ? said(rc)
-                             : add(out, g, behind, n, std::move(made), __func__);
+    return add(__func__, out, g, behind, n, kernel_node(p));
 }
 
 cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *out, cudaGraph_t g,
@@ -191,26 +195,16 @@ cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *out, cudaGraph_t g,
                                      const void *from, size_t bytes,
                                      enum cudaMemcpyKind kind)
 {
-    node made = {};
-
     CALL(false);
-    cudaError_t rc = copy_node(to, from, bytes, kind, &made);
-
-    return rc != cudaSuccess ? said(rc)
-                             : add(out, g, behind, n, std::move(made), __func__);
+    return add(__func__, out, g, behind, n, copy_node(to, from, bytes, kind));
 }
 
 cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *out, cudaGraph_t g,
                                    const cudaGraphNode_t *behind, size_t n,
                                    const struct cudaMemsetParams *p)
 {
-    node made = {};
-
     CALL(false);
-    cudaError_t rc = fill_node(p, &made);
-
-    return rc != cudaSuccess ? said(rc)
-                             : add(out, g, behind, n, std::move(made), __func__);
+    return add(__func__, out, g, behind, n, fill_node(p));
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph_,
@@ -254,35 +248,23 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t e)
 cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t e, cudaGraphNode_t at,
                                              const struct cudaKernelNodeParams *p)
 {
-    node made = {};
-
     CALL(false);
-    cudaError_t rc = kernel_node(p, &made);
-
-    return update(__func__, e, at, rc, std::move(made));
+    return update(__func__, e, at, kernel_node(p));
 }
 
 cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t e, cudaGraphNode_t at,
                                                void *to, const void *from, size_t bytes,
                                                enum cudaMemcpyKind kind)
 {
-    node made = {};
-
     CALL(false);
-    cudaError_t rc = copy_node(to, from, bytes, kind, &made);
-
-    return update(__func__, e, at, rc, std::move(made));
+    return update(__func__, e, at, copy_node(to, from, bytes, kind));
 }
 
 cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t e, cudaGraphNode_t at,
                                              const struct cudaMemsetParams *p)
 {
-    node made = {};
-
     CALL(false);
-    cudaError_t rc = fill_node(p, &made);
-
-    return update(__func__, e, at, rc, std::move(made));
+    return update(__func__, e, at, fill_node(p));
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec_, cudaStream_t stream)

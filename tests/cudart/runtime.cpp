@@ -100,7 +100,6 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
     p->major = kva_cudart_machine.major;
     p->multiProcessorCount = 4;
     p->totalGlobalMem = total_bytes();
-    p->sharedMemPerBlockOptin = 99 << 10;
     p->l2CacheSize = 1 << 20;
     p->sharedMemPerBlockOptin = 227 << 10;
     p->sharedMemPerBlock = 48 << 10;
@@ -292,26 +291,26 @@ cudaError_t cudaDeviceSynchronize(void)
     return cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
+static cudaError_t new_event(cudaEvent_t *out, bool timing)
 {
-    CALL(false);
     auto *e = new dev::event();
 
-    e->timing = (flags & cudaEventDisableTiming) == 0;
+    e->timing = timing;
     born("event", e);
     *out = reinterpret_cast<cudaEvent_t>(e);
     return cudaSuccess;
 }
 
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
+{
+    CALL(false);
+    return new_event(out, (flags & cudaEventDisableTiming) == 0);
+}
+
 cudaError_t cudaEventCreate(cudaEvent_t *out)
 {
     CALL(false);
-    auto *e = new dev::event();
-
-    e->timing = true;
-    born("event", e);
-    *out = reinterpret_cast<cudaEvent_t>(e);
-    return cudaSuccess;
+    return new_event(out, true);
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)

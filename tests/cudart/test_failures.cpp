@@ -238,7 +238,4 @@ TEST(memory_refused_anywhere_is_told_or_done_without)
     CHECK(k > 8 && told >= 7);
 }
 
-int main(int argc, char **argv)
-{
-    return parity_main(argc, argv);
-}
+PARITY_MAIN

@@ -30,9 +30,10 @@ float bf16(uint16_t h)
 }
 
 struct sizes {
-    int m, n, k, w_gap, x_gap, y_gap; /* elements between a row's end and the next */
-    size_t shift;                     /* bytes by which operands begin off 256 */
+    int m, n, k;
     bool bf16;
+    int w_gap = 0, x_gap = 0, y_gap = 0; /* elements between a row's end and the next */
+    size_t shift = 0;                    /* bytes by which operands begin off 256 */
 };
 
 int buckets(int rows)
@@ -115,6 +116,13 @@ struct product {
         p.workspace = room;
         return p;
     }
+    /* The product of `count` rows from `first` on. */
+    enum kva_status multiply(kva_lt *lt, int first, int count, struct kva_error *err)
+    {
+        struct kva_lt_product p = ask(first, count);
+
+        return kva_lt_product(lt, &p, kva_rt_stream(rt), err);
+    }
     std::vector<float> result()
     {
         std::vector<float> y(y_bytes / 4);
@@ -123,8 +131,15 @@ struct product {
         CHECK_OK(kva_rt_status(rt, err));
         return y;
     }
-    void check(const std::vector<float> &y) const
+    void check(kva_lt *lt)
     {
+        CHECK_OK(multiply(lt, 0, s.n, err));
+        check();
+    }
+    void check()
+    {
+        std::vector<float> y = result();
+
         for (int j = 0; j < s.n; j++)
             for (int i = 0; i < s.m + s.y_gap; i++) {
                 float got = y[(size_t)j * (size_t)(s.m + s.y_gap) + (size_t)i];
@@ -161,12 +176,18 @@ int choices(kva_lt *lt)
 TEST(products_are_those_of_a_double_reference)
 {
     static const sizes all[] = {
-        {64, 33, 128, 0, 0, 0, 0, false},   {64, 33, 128, 0, 0, 0, 0, true},
-        {7, 5, 3, 2, 1, 4, 0, false},       {7, 5, 3, 2, 1, 4, 48, true},
-        {1, 1, 1, 0, 0, 0, 16, false},      {130, 17, 300, 12, 0, 6, 0, false},
-        {96, 40, 576, 192, 0, 0, 0, true},  {48, 9, 65, 0, 7, 0, 16, false},
-        {33, 600, 64, 0, 0, 31, 16, false}, {16, 3, 96, 0, 0, 0, 32, true},
-        {32, 6, 128, 0, 0, 0, 16, false},   {32, 6, 128, 0, 0, 0, 80, true},
+        {64, 33, 128, false},
+        {64, 33, 128, true},
+        {7, 5, 3, false, 2, 1, 4},
+        {7, 5, 3, true, 2, 1, 4, 48},
+        {1, 1, 1, false, 0, 0, 0, 16},
+        {130, 17, 300, false, 12, 0, 6},
+        {96, 40, 576, true, 192},
+        {48, 9, 65, false, 0, 7, 0, 16},
+        {33, 600, 64, false, 0, 0, 31, 16},
+        {16, 3, 96, true, 0, 0, 0, 32},
+        {32, 6, 128, false, 0, 0, 0, 16},
+        {32, 6, 128, true, 0, 0, 0, 80},
     };
     runtime rt;
     library l;
@@ -174,10 +195,8 @@ TEST(products_are_those_of_a_double_reference)
 
     for (const sizes &s : all) {
         product p(rt, s, l.lt);
-        struct kva_lt_product ask = p.ask(0, s.n);
 
-        CHECK_OK(kva_lt_product(l.lt, &ask, kva_rt_stream(rt), err));
-        p.check(p.result());
+        p.check(l.lt);
     }
     CHECK_INT(kva_cudart_lt.products - before, 12);
     CHECK_INT(choices(l.lt), 12);
@@ -190,18 +209,16 @@ TEST(a_row_has_the_same_bits_alone_and_among_many)
     for (int half = 0; half < 2; half++) {
         runtime rt;
         library l, other; /* which sees few rows first */
-        product p(rt, {40, 700, 256, 0, 0, 0, 0, half == 1}, l.lt);
-        struct kva_lt_product all = p.ask(0, 700), part;
+        product p(rt, {40, 700, 256, half == 1}, l.lt);
         std::vector<float> y, again;
 
-        CHECK_OK(kva_lt_product(l.lt, &all, kva_rt_stream(rt), err));
+        CHECK_OK(p.multiply(l.lt, 0, 700, err));
         y = p.result();
         kva_rt_fill(rt, p.dy, 0xff, p.y_bytes);
         for (int at = 0, n; at < 700; at += n) {
             n = at < 3 ? 1 : 1 + random_below(300);
             n = n < 700 - at ? n : 700 - at;
-            part = p.ask(at, n);
-            CHECK_OK(kva_lt_product(other.lt, &part, kva_rt_stream(rt), err));
+            CHECK_OK(p.multiply(other.lt, at, n, err));
         }
         again = p.result();
         CHECK(memcmp(y.data(), again.data(), (size_t)700 * 40 * 4) == 0);
@@ -218,12 +235,9 @@ TEST(another_shape_has_an_algorithm_of_its_own_and_keeps_it)
     for (int round = 0; round < 3; round++)
         for (int i = 0; i < 2; i++) {
             /* the same strides */
-            product p(rt, {24, 6, i ? 192 : 128, i ? 0 : 64, i ? 0 : 64, 0, 0, false},
-                      l.lt);
-            struct kva_lt_product ask = p.ask(0, 6);
+            product p(rt, {24, 6, i ? 192 : 128, false, i ? 0 : 64, i ? 0 : 64}, l.lt);
 
-            CHECK_OK(kva_lt_product(l.lt, &ask, kva_rt_stream(rt), err));
-            p.check(p.result());
+            p.check(l.lt);
             if (round == 0)
                 algo[i] = kva_cudart_lt.last_algo;
             CHECK_INT(kva_cudart_lt.last_algo, algo[i]);
@@ -236,34 +250,31 @@ TEST(where_the_library_has_no_algorithm_that_sums_in_one_piece_the_shape_is_name
 {
     runtime rt;
     library l;
-    product p(rt, {72, 4, 64, 0, 0, 0, 0, true}, l.lt);
-    struct kva_lt_product ask = p.ask(0, 4);
+    product p(rt, {72, 4, 64, true}, l.lt);
     struct kva_error e = {};
 
     kva_cudart_lt.none_at_m = 72;
-    CHECK_INT(kva_lt_product(l.lt, &ask, kva_rt_stream(rt), &e), KVA_EUNSUPPORTED);
+    CHECK_INT(p.multiply(l.lt, 0, 4, &e), KVA_EUNSUPPORTED);
     CHECK(strstr(e.text, "m 72 k 64 of bf16") && strstr(e.text, "(0 offered)"));
     kva_cudart_lt.none_at_m = 0;
     kva_cudart_lt.only = 1 << 1;
     e = {};
-    CHECK_INT(kva_lt_product(l.lt, &ask, kva_rt_stream(rt), &e), KVA_EUNSUPPORTED);
+    CHECK_INT(p.multiply(l.lt, 0, 4, &e), KVA_EUNSUPPORTED);
     CHECK(strstr(e.text, "no algorithm for m 72 k 64 of bf16 that sums in one piece") !=
           nullptr);
     kva_cudart_lt.only = 0;
-    CHECK_OK(kva_lt_product(l.lt, &ask, kva_rt_stream(rt), err));
-    p.check(p.result());
+    p.check(l.lt);
 }
 
 TEST(what_was_offered_and_is_not_fit_is_told)
 {
     runtime rt;
     library l;
-    product p(rt, {72, 4, 64, 0, 0, 0, 0, true}, l.lt);
-    struct kva_lt_product ask = p.ask(0, 4);
+    product p(rt, {72, 4, 64, true}, l.lt);
     struct kva_error e = {};
 
     kva_cudart_lt.only = 1 << 1 | 1 << 3 | 1 << 4 | 1 << 8;
-    CHECK_INT(kva_lt_product(l.lt, &ask, kva_rt_stream(rt), &e), KVA_EUNSUPPORTED);
+    CHECK_INT(p.multiply(l.lt, 0, 4, &e), KVA_EUNSUPPORTED);
     for (const char *part : {"64 to 4096 rows (", " offered: ", "1 of tile 64: 4 pieces",
                              "3 of tile 48: not for 64 rows", "4 of tile 24: state ",
                              "8 of tile 40: not for 4096 rows"})
@@ -277,13 +288,12 @@ TEST(where_nothing_is_offered_for_many_rows_the_list_for_few_is_asked)
 {
     runtime rt;
     library l;
-    product p(rt, {72, 70, 64, 0, 0, 0, 0, true}, l.lt);
-    struct kva_lt_product ask = p.ask(0, 70);
+    product p(rt, {72, 70, 64, true}, l.lt);
 
     kva_cudart_lt.silent_from = 512;
-    CHECK_OK(kva_lt_product(l.lt, &ask, kva_rt_stream(rt), err));
+    CHECK_OK(p.multiply(l.lt, 0, 70, err));
     kva_cudart_lt.silent_from = 0;
-    p.check(p.result());
+    p.check();
     CHECK_INT(choices(l.lt), 1);
 }
 
@@ -291,7 +301,7 @@ TEST(rows_come_in_buckets_at_aligned_addresses)
 {
     runtime rt;
     library l;
-    product p(rt, {72, 4, 64, 0, 0, 0, 0, false}, l.lt);
+    product p(rt, {72, 4, 64, false}, l.lt);
     int before = kva_cudart_lt.products;
 
     for (int n : {0, 1, 63, 65, 100, -64, KVA_LT_MOST + KVA_LT_ROWS}) {
@@ -318,11 +328,9 @@ TEST(many_shapes_are_remembered)
 
     for (int round = 0; round < 2; round++)
         for (int m = 1; m <= 70; m++) {
-            product p(rt, {m, 2, 8, 0, 0, 0, 0, false}, l.lt);
-            struct kva_lt_product ask = p.ask(0, 2);
+            product p(rt, {m, 2, 8, false}, l.lt);
 
-            CHECK_OK(kva_lt_product(l.lt, &ask, kva_rt_stream(rt), err));
-            p.check(p.result());
+            p.check(l.lt);
         }
     CHECK_INT(choices(l.lt), 70);
 }
@@ -341,18 +349,17 @@ TEST(each_call_of_the_library_that_fails_is_told_and_leaves_nothing)
             std::string call;
 
             {
-                product p(rt, {20, 3, 16, 0, 0, 0, 0, false}, none.lt);
-                struct kva_lt_product ask = p.ask(0, 3);
+                product p(rt, {20, 3, 16, false}, none.lt);
 
                 kva_cudart_fail((enum kva_cudart_plan)plan, k);
                 rc = kva_lt_open(&lt, &e);
                 if (rc == KVA_OK)
-                    rc = kva_lt_product(lt, &ask, kva_rt_stream(rt), &e);
+                    rc = p.multiply(lt, 0, 3, &e);
                 kva_lt_close(lt);
                 call = kva_cudart_failed() ? kva_cudart_failed() : "";
                 kva_cudart_fail(KVA_CUDART_ONCE, 0);
                 if (rc == KVA_OK)
-                    p.check(p.result());
+                    p.check();
             }
             if (call.empty())
                 break;
@@ -370,7 +377,4 @@ TEST(each_call_of_the_library_that_fails_is_told_and_leaves_nothing)
     CHECK_OK(kva_rt_sync(rt, err));
 }
 
-int main(int argc, char **argv)
-{
-    return parity_main(argc, argv);
-}
+PARITY_MAIN

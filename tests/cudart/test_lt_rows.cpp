@@ -2,55 +2,12 @@
 /* test_lt_rows.cpp - context products through the backend's table, by lt_cuda.c: what is
  * filled up to whole buckets shows nowhere. The stand-in's algorithms give different
  * bits, so rows that took another one would, too. */
-#include "kernels/cuda/cuda.h"
 #include "kernels/cuda/lt.h"
 #include "tests/cudart/cudart.h"
-#include "tests/simt/weights.h"
+#include "tests/simt/table.h"
 
 namespace
 {
-
-struct backend {
-    kva_ops *ops = nullptr;
-
-    explicit backend(const char *numerics)
-    {
-        CHECK_OK(kva_cuda_open(numerics, &ops, err));
-    }
-    ~backend()
-    {
-        kva_ops_close(ops);
-    }
-    backend(const backend &) = delete;
-    backend &operator=(const backend &) = delete;
-};
-
-struct memory { /* floats of the table */
-    kva_ops *ops;
-    float *p;
-    size_t n;
-
-    memory(kva_ops *o, const std::vector<float> &v)
-        : ops(o), p((float *)o->alloc(o, v.size() * sizeof(float), KVA_MEM_DEVICE)),
-          n(v.size())
-    {
-        CHECK(p != nullptr);
-        ops->copy(ops, p, v.data(), n * sizeof(float));
-    }
-    ~memory()
-    {
-        ops->release(ops, p, KVA_MEM_DEVICE);
-    }
-    memory(const memory &) = delete;
-    memory &operator=(const memory &) = delete;
-    std::vector<float> read() const
-    {
-        std::vector<float> v(n);
-
-        ops->copy(ops, v.data(), p, n * sizeof(float));
-        return v;
-    }
-};
 
 struct form {
     kva_type type;
@@ -70,20 +27,18 @@ TEST(a_context_row_has_the_same_bits_wherever_it_stands_and_nothing_else_is_writ
     const int rows = 200;
 
     for (const char *numerics : {"f32", "bf16"}) {
-        backend b(numerics);
+        table b(numerics);
         kva_ops *ops = b.ops;
 
         ops->context = true;
         for (const form &f : forms) {
             file_weight w = random_weight(f.type, f.out, f.in);
-            kva_weight *d = nullptr;
+            kva_weight *d = load(ops, w);
             size_t width = (size_t)f.stride, room = (rows + KVA_LT_ROWS) * width;
-            memory x(ops, random_floats((size_t)(rows * f.in)));
+            on_device x(ops, random_floats((size_t)(rows * f.in)));
             std::vector<float> before(room, 7.0f), all, y;
 
-            CHECK_OK(ops->weight_new(ops, f.type, w.file.data(), f.out, f.in, nullptr, &d,
-                                     err));
-            memory whole(ops, before);
+            on_device whole(ops, before);
             ops->matmul(ops, d, x.p, rows, whole.p, f.stride);
             all = whole.read();
             for (size_t i = 0; i < room; i++)
@@ -91,7 +46,7 @@ TEST(a_context_row_has_the_same_bits_wherever_it_stands_and_nothing_else_is_writ
                       (i / width >= rows || (int)(i % width) >= f.out));
             for (int n : {1, 2, 63, 64, 65, 128, 130, 199}) {
                 int at = random_below(rows - n + 1);
-                memory part(ops, before);
+                on_device part(ops, before);
 
                 ops->matmul(ops, d, x.p + (size_t)(at * f.in), n,
                             part.p + (size_t)at * width, f.stride);
@@ -115,17 +70,17 @@ TEST(a_context_row_has_the_same_bits_wherever_it_stands_and_nothing_else_is_writ
 TEST(more_rows_than_a_call_may_have_are_several_calls)
 {
     const int rows = KVA_LT_MOST + 3, in = 8, out = 4;
-    backend b("f32");
+    table b("f32");
     kva_ops *ops = b.ops;
-    kva_weight *d = nullptr;
     int before = kva_cudart_lt.products;
 
     ops->context = true;
     file_weight w = random_weight(KVA_F32, out, in);
-    memory x(ops, random_floats((size_t)(rows * in)));
-    memory y(ops, std::vector<float>((size_t)(rows * out), NAN)), one(ops, {0, 0, 0, 0});
+    kva_weight *d = load(ops, w);
+    on_device x(ops, random_floats((size_t)(rows * in)));
+    on_device y(ops, std::vector<float>((size_t)(rows * out), NAN)),
+        one(ops, {0, 0, 0, 0});
 
-    CHECK_OK(ops->weight_new(ops, KVA_F32, w.file.data(), out, in, nullptr, &d, err));
     ops->matmul(ops, d, x.p, rows, y.p, out);
     CHECK_INT(kva_cudart_lt.products - before, 2);
     for (int r : {0, KVA_LT_MOST - 1, KVA_LT_MOST, rows - 1}) {
@@ -138,15 +93,13 @@ TEST(more_rows_than_a_call_may_have_are_several_calls)
 
 TEST(a_failure_of_the_library_is_told_when_somebody_waits)
 {
-    backend b("f32");
+    table b("f32");
     kva_ops *ops = b.ops;
-    kva_weight *d = nullptr;
     struct kva_error e = {};
-
     file_weight w = random_weight(KVA_F32, 4, 8);
-    memory x(ops, random_floats(8)), y(ops, {7, 7, 7, 7});
+    kva_weight *d = load(ops, w);
+    on_device x(ops, random_floats(8)), y(ops, {7, 7, 7, 7});
 
-    CHECK_OK(ops->weight_new(ops, KVA_F32, w.file.data(), 4, 8, nullptr, &d, err));
     kva_cudart_lt.only = 1 << 1;
     ops->context = true;
     ops->matmul(ops, d, x.p, 1, y.p, 4);
@@ -157,7 +110,4 @@ TEST(a_failure_of_the_library_is_told_when_somebody_waits)
     ops->weight_free(ops, d);
 }
 
-int main(int argc, char **argv)
-{
-    return parity_main(argc, argv);
-}
+PARITY_MAIN

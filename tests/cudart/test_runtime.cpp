@@ -492,7 +492,4 @@ TEST(closing_does_what_is_held_and_leaves_nothing)
     CHECK_INT(kva_cudart_leaks(), 0);
 }
 
-int main(int argc, char **argv)
-{
-    return parity_main(argc, argv);
-}
+PARITY_MAIN

@@ -273,7 +273,4 @@ TEST(decoding_by_replays_gives_the_bits_of_plain_decoding)
     CHECK(memcmp(plain.data(), again.data(), plain.size() * sizeof plain[0]) == 0);
 }
 
-int main(int argc, char **argv)
-{
-    return parity_main(argc, argv);
-}
+PARITY_MAIN

@@ -1,56 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Weights, products and row operations as the rest of the program calls them: through the
  * table of the device backend, on the device in ordinary memory. */
-#include "kernels/cuda/cuda.h"
 #include "tests/simt/rt_host.h"
-#include "tests/simt/weights.h"
+#include "tests/simt/table.h"
 
 #include <algorithm>
-
-struct table {
-    kva_ops *ops = nullptr;
-    explicit table(const char *numerics)
-    {
-        CHECK_OK(kva_cuda_open(numerics, &ops, err));
-    }
-    ~table()
-    {
-        kva_ops_close(ops);
-    }
-};
-
-/* Floats in memory of the table. */
-struct on_device {
-    kva_ops *ops;
-    float *p;
-    size_t n;
-    on_device(kva_ops *o, const std::vector<float> &v)
-        : ops(o), p((float *)o->alloc(o, v.size() * sizeof(float), KVA_MEM_DEVICE)),
-          n(v.size())
-    {
-        CHECK(p != nullptr);
-        ops->copy(ops, p, v.data(), n * sizeof(float));
-    }
-    ~on_device()
-    {
-        ops->release(ops, p, KVA_MEM_DEVICE);
-    }
-    std::vector<float> read() const
-    {
-        std::vector<float> v(n);
-
-        ops->copy(ops, v.data(), p, n * sizeof(float));
-        return v;
-    }
-};
-
-static kva_weight *load(kva_ops *ops, const file_weight &w, const int32_t *row_of)
-{
-    kva_weight *d = nullptr;
-
-    CHECK_OK(ops->weight_new(ops, w.type, w.file.data(), w.out, w.in, row_of, &d, err));
-    return d;
-}
 
 static bool same(const std::vector<float> &a, const std::vector<float> &b)
 {
