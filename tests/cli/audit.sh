@@ -62,6 +62,8 @@ check as_json 0 "$KVAUDIT" audit "$T/a.json" --db "$db" --json --quiet
 if have_jq json_of_the_audit; then
   is json_schema "$(jq -r .schema "$T/out")" kvaudit.audit/1
   is json_rows_have_all_claims "$(jq '[.rows[].claims | length] | unique | .[]' "$T/out")" 8
+  ! command -v sqlite3 >/dev/null || is json_rows_are_those_stored "$(jq '.rows | length' "$T/out")" \
+    "$(sql "SELECT count(*) FROM an_claim WHERE $latest AND claim = 'headline'")"
 fi
 check no_probe_is_untested 0 "$KVAUDIT" audit "$T/a.json" --db "$db" --probes 0 --quiet
 has no_probe_says_so "$T/out" "no probe ran"

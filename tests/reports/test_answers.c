@@ -68,26 +68,33 @@ static void equal_answers_at_two_budgets_are_named(void **state)
 
 static void other_metrics_stand_beside_the_score(void **state)
 {
-    static struct kva_data_second second[2];
+    static struct kva_data_second second[16];
+    static const char *const metric[] = {"qa_f1", "rouge_l", "word_match", "match_part",
+                                         "word_match"};
     struct world *w = two_budgets();
     struct kva_report *r;
     const struct kva_tab *t;
 
     (void)state;
-    second[0] = (struct kva_data_second){
-        .cell = 0, .metric = S("word_match"), .n = 4, .mean = 0.75, .own = 1};
-    second[1] = (struct kva_data_second){
-        .cell = 2, .metric = S("word_match"), .n = 4, .mean = 0, .own = 0.25};
+    for (int i = 0; i < 5; i++) /* three of cell 0, two of cell 2, of another none */
+        second[i] = (struct kva_data_second){.cell = i < 3 ? 0 : 2,
+                                             .metric = S(metric[i]),
+                                             .n = 4,
+                                             .mean = 0.25 * i,
+                                             .own = i < 3 ? 0.75 : 0.25};
     w->d.seconds = second;
-    w->d.n_seconds = 2;
+    w->d.n_seconds = 5;
     r = built(w, "answers");
     t = tab(r, "-metrics");
-    assert_int_equal(t->n_row, 2);
+    assert_int_equal(t->n_row, 5);
     assert_string_equal(word(t, 0, "metric"), "match_all");
-    assert_string_equal(word(t, 0, "other_metric"), "word_match");
-    NEAR(number(t, 0, "difference"), -0.25, 1e-12);
-    assert_string_equal(word(t, 1, "keep"), "50 %");
-    NEAR(number(t, 1, "score"), 0.25, 1e-12);
+    for (int i = 0; i < 5; i++) {
+        assert_string_equal(word(t, i, "other_metric"), metric[i]);
+        NEAR(number(t, i, "other_score"), 0.25 * i, 1e-12);
+    }
+    NEAR(number(t, 0, "difference"), -0.75, 1e-12);
+    assert_string_equal(word(t, 3, "keep"), "50 %");
+    NEAR(number(t, 3, "score"), 0.25, 1e-12);
     kva_report_free(r);
     free(w);
 }

@@ -200,6 +200,7 @@ static void a_weak_task_is_flagged_and_stays_out_of_a_mean_of_stronger_ones(void
     assert_non_null(strstr(text_of(r), "4 cells exist, 2 shown above, 1 ranked, 1 "
                                        "reference; 2 not shown, 2 weak."));
     assert_non_null(strstr(b->title, "(1 more weak)"));
+    assert_string_equal(kva_board_suites(r, b), "suite"); /* of both tasks */
     assert_non_null(strstr(text_of(r), "1 task is weak: the full cache"));
     kva_report_free(r);
     /* F1 and ROUGE of 30 are what good models have */

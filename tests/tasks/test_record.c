@@ -74,6 +74,44 @@ static void records_equal_the_golden_files(void **state)
     }
 }
 
+/* What the digest of a task is made of: when it changes, outcomes that were measured are
+ * no longer found. */
+static void descriptions_equal_the_golden_file(void **state)
+{
+    static const char path[] = "tests/golden/tasks/descriptions.txt";
+    static const char *const dialect[] = {"kva1", "r2024", "r2025"};
+    const char *rewrite = getenv("KVA_GOLDEN");
+    struct kva_buf made, kept;
+    struct kva_error err = {0};
+
+    (void)state;
+    kva_buf_init(&made, 0);
+    kva_buf_init(&kept, 0);
+    for (size_t i = 0; i < sizeof golden / sizeof golden[0]; i++)
+        for (int k = 0; k < (strncmp(golden[i].task, "ruler/", 6) == 0 ? 3 : 1); k++) {
+            struct kva_task_opts opts = {.seed = 42, .dialect = dialect[k]};
+            struct kva_task *task;
+            struct kva_arena arena;
+
+            if (k > 0 && strstr(golden[i].task, "uninstructed"))
+                continue; /* a parameter of ours */
+            task = open_with(golden[i].task, &opts);
+            kva_arena_init(&arena);
+            kva_buf_printf(&made, "%s %s\n%s\n", golden[i].task, dialect[k],
+                           kva_task_gen_json(task, &arena));
+            kva_arena_release(&arena);
+            kva_task_close(task);
+        }
+    if (rewrite && strcmp(rewrite, "1") == 0)
+        assert_int_equal(kva_write_file(path, made.data, made.len, &err), KVA_OK);
+    if (kva_read_file(path, 0, &kept, &err) != KVA_OK)
+        fail_msg("%s", err.text);
+    if (strcmp(made.data, kept.data) != 0)
+        fail_msg("%s differs from what tasks say now", path);
+    kva_buf_release(&made);
+    kva_buf_release(&kept);
+}
+
 static void every_generated_task_has_a_golden_record(void **state)
 {
     size_t n;
@@ -100,6 +138,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(records_equal_the_golden_files),
+        TEST(descriptions_equal_the_golden_file),
         TEST(every_generated_task_has_a_golden_record),
     };
 
