@@ -181,6 +181,7 @@ static void memory_line(struct flat *f, const struct kva_data_outcome *o,
     whole(w, "kv_committed_bytes", m->kv_committed_bytes);
     whole(w, "scratch_peak_bytes", m->scratch_peak_bytes);
     whole(w, "weight_bytes", m->weight_bytes);
+    whole(w, "dev_delta_bytes", m->dev_delta_bytes);
     whole(w, "dev_peak_bytes", m->dev_peak_bytes);
     whole(w, "host_peak_bytes", m->host_peak_bytes);
     whole(w, "entries_kept", m->entries_kept);

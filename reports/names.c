@@ -214,8 +214,8 @@ enum kva_status kva_report_short_names(struct kva_arena *a, const char *const *s
     }
     /* hostile or unusual specs may still collide: then the whole spec is the name */
     for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++)
-            if (i != j && strcmp(spec[i], spec[j]) != 0 && strcmp(out[i], out[j]) == 0) {
+        for (int j = 0; j < i; j++)
+            if (strcmp(spec[i], spec[j]) != 0 && strcmp(out[i], out[j]) == 0) {
                 out[i] = kva_report_clean(a, spec[i]);
                 out[j] = kva_report_clean(a, spec[j]);
                 if (!out[i] || !out[j])

@@ -38,6 +38,8 @@ check as_rep 0 "$KVAUDIT" merge "$T/c.db" "$T/x.db" --on-conflict as-rep
 count as_rep_stored c 1 "SELECT count(*) FROM outcome WHERE rep = 1"
 check itself 2 "$KVAUDIT" merge "$T/c.db" "$T/c.db"
 check missing_input 3 "$KVAUDIT" merge "$T/none.db" "$T/p0.db" "$T/nope.db"
+check missing_first_input 3 "$KVAUDIT" merge "$T/none.db" "$T/nope.db" "$T/p0.db"
+has missing_input_is_named_before_anything "$T/err" "nope.db: No such file or directory; nothing was merged"
 [ -e "$T/none.db" ] && no nothing_is_made || ok nothing_is_made
 sqlite3 "$T/foreign.db" "CREATE TABLE songs(x)"
 check foreign_input 3 "$KVAUDIT" merge "$T/c.db" "$T/foreign.db"

@@ -81,8 +81,16 @@ done
 is outcomes_are_those_stored "$(jq -s length "$T/outcomes.jsonl")" "$(sql h 'SELECT count(*) FROM outcome')"
 is scores_are_those_stored "$(jq -s '[.[].score | select(. != null)] | add * 1e6 | round' "$T/outcomes.jsonl")" \
   "$(sql h 'SELECT CAST(round(total(score) * 1e6) AS INTEGER) FROM outcome')"
-is memory_is_that_stored "$(jq -s '[.[].kv_alloc_bytes] | add' "$T/memory.jsonl")" \
-  "$(sql h 'SELECT sum(kv_alloc_bytes) FROM memory')"
+# sums FILE TABLE WHERE: every column of whole numbers, null where it is not known
+sums() {
+  local col
+  for col in $(sql h "SELECT name FROM pragma_table_info('$2') WHERE type = 'INTEGER' AND name <> 'outcome_id'"); do
+    is "${2}_${col}_is_that_stored" "$(jq -s "[.[] | if has(\"$col\") then .$col else error(\"no $col\") end] | add // 0" "$T/$1" 2>&1)" \
+      "$(sql h "SELECT coalesce(sum($col), 0) FROM $2 WHERE $3")"
+  done
+}
+sums memory.jsonl memory true
+sums timing.jsonl timing "exec = 'alone'"
 is timing_is_of_rows_alone "$(jq -s length "$T/timing.jsonl")" "$(sql h "SELECT count(*) FROM timing WHERE exec = 'alone'")"
 is cells_are_those_stored "$(jq -s length "$T/cells.jsonl")" "$(sql h 'SELECT count(*) FROM cell')"
 check only_narrows 0 report --what cells --only method=keydiff*

@@ -10,6 +10,9 @@ has the_list_has_tables "$T/out" "S-CK/1"
 has the_list_has_resolution "$T/out" "100  100"
 check the_list_before_an_option 0 paper -f csv
 has the_list_as_csv "$T/out" "id,title,numbers"
+cp "$T/out" "$T/list"
+check the_list_by_its_name 0 paper list -f csv
+same both_lists_are_one "$T/out" "$T/list"
 check selftest 0 paper --selftest
 has selftest_ruler "$T/out" "21 of 21"
 has selftest_longbench "$T/out" "39 of 39"

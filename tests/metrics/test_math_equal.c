@@ -474,6 +474,16 @@ static void a_long_answer_is_cut_at_4096_code_points(void **state)
     SAME(a, b);
 }
 
+static void a_letter_in_another_font_is_the_letter(void **state)
+{
+    (void)state;
+    SAME("2 \\text{x}+1", "1+2x");
+    SAME("\\text{x}^2", "x^2");
+    DIFFER("2 \\text{x}+1", "1+2y");
+    DIFFER("2 \\text{x+1", "1+2x");
+    DIFFER("2 \\text{3}+1", "7");
+}
+
 /* n times `open`, `in`, n times `close`. */
 static const char *nested(const char *open, const char *in, const char *close, int n)
 {
@@ -665,6 +675,7 @@ int main(void)
         TEST(ruling_9_a_set_is_no_tuple),
         TEST(ruling_10_variables_may_cancel),
         TEST(a_long_answer_is_cut_at_4096_code_points),
+        TEST(a_letter_in_another_font_is_the_letter),
         TEST(nesting_ends_at_64),
         TEST(elements_end_at_16),
         TEST(exponents_end_at_512),

@@ -162,6 +162,8 @@ static void turns_have_a_score_each_and_a_mean_and_show_the_cache_grow(void **st
     assert_string_equal(word(t, 5, "turn"), "mean");
     NEAR(number(t, 5, "score"), 0.25, 1e-12);
     NEAR(number(t, 5, "n"), 4, 0);
+    assert_string_equal(word(t, 3, "audit"), "PHYSICAL");
+    assert_null(word(t, 5, "audit"));
     kva_report_free(r);
     free(w);
 }

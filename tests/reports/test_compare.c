@@ -247,6 +247,42 @@ static void exchanging_the_sides_exchanges_wins_and_losses(void **state)
     free(w);
 }
 
+/* A task at which three budgets agree is named once. */
+static void words_name_the_tasks_of_a_verdict_once(void **state)
+{
+    struct world *w = grid_world();
+    struct run x = methods(w, "two+uniform", "one+uniform");
+    const char *ahead = NULL;
+    int wins = 0, named = 0;
+
+    (void)state;
+    assert_int_equal(x.rc, KVA_OK);
+    for (int i = 0; i < x.r->n_footer && !ahead; i++)
+        ahead = strstr(x.r->footer[i], " A is ahead on ");
+    assert_non_null(ahead);
+    for (int t = 0; t < 3; t++) {
+        char label[32];
+        const char *at_label;
+        bool win = false;
+
+        (void)snprintf(label, sizeof label, "suite/t%02d@512", t);
+        for (int i = 0; i < 9; i++) {
+            bool it = strcmp(at(x.r, "pairs", i, "task")->text, label) == 0 &&
+                      strcmp(at(x.r, "pairs", i, "verdict")->text, "win") == 0;
+
+            wins += it;
+            win = win || it;
+        }
+        at_label = strstr(ahead, label);
+        assert_int_equal(at_label != NULL, win);
+        assert_true(!at_label || !strstr(at_label + 1, label));
+        named += win;
+    }
+    assert_true(wins > named && named > 1);
+    kva_report_free(x.r);
+    free(w);
+}
+
 /* A sample that takes part at three budgets is one unit: three equal budgets have the
  * interval of one. */
 static void budgets_of_one_sample_are_no_further_evidence(void **state)
@@ -756,6 +792,7 @@ int main(void)
         cmocka_unit_test(sign_tests_of_the_document),
         cmocka_unit_test(wins_and_losses_are_those_of_a),
         cmocka_unit_test(exchanging_the_sides_exchanges_wins_and_losses),
+        cmocka_unit_test(words_name_the_tasks_of_a_verdict_once),
         cmocka_unit_test(budgets_of_one_sample_are_no_further_evidence),
         cmocka_unit_test(too_few_samples_are_invalid_and_no_tie),
         cmocka_unit_test(a_failure_may_count_as_zero),

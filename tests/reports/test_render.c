@@ -416,6 +416,17 @@ static void the_page_is_well_formed_with_unique_ids_and_local_links(void **state
     assert_null(strstr(html, "url(\"http"));
     assert_non_null(strstr(html, "<html lang=\"en\">"));
     assert_non_null(strstr(html, "At 50 % kept good and same are tied for the lead"));
+    assert_true(r->n_figure > 0);
+    for (int i = 0; i < r->n_figure; i++) { /* title and caption, up to what is escaped */
+        const char *caption = r->figure[i].caption;
+        struct kva_buf want;
+
+        kva_buf_init(&want, 0);
+        kva_buf_printf(&want, "<figcaption><strong>%s.</strong> %.*s", r->figure[i].title,
+                       (int)strcspn(caption, "<>&'\""), caption);
+        assert_non_null(strstr(html, want.data));
+        kva_buf_release(&want);
+    }
     free(html);
     kva_report_free(r);
     free(w);

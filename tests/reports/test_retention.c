@@ -154,6 +154,10 @@ static void times_are_medians_with_quartiles_by_context(void **state)
         w->out[i].has_timing = true;
         w->out[i].timing =
             (struct kva_db_timing){.ttft_ns = (dense ? 100 + i % 3 * 2 : 50) * 1000000,
+                                   .prefill_ns = 40000000,
+                                   .score_ns = 3000000,
+                                   .evict_ns = 2000000,
+                                   .question_ns = 5000000,
                                    .decode_p50_ns = dense ? 2000000 : 1000000};
     }
     for (int i = 0; i < 6; i++) /* repetitions stand for the cell they time */
@@ -177,7 +181,22 @@ static void times_are_medians_with_quartiles_by_context(void **state)
     NEAR(at(t, 3, "ttft_ms")->v, 59, 1e-9);
     NEAR(at(t, 3, "step_ms")->v, 3, 1e-9);
     NEAR(at(t, 3, "n_reps")->v, 3, 0);
-    assert_non_null(fig(r, KVA_FIG_TIME));
+    t = tab(r, "board1-timing");
+    assert_non_null(t);
+    for (int k = 0; k < t->n_row; k++) {
+        NEAR(at(t, k, "prefill_ms")->v, 40, 1e-9);
+        NEAR(at(t, k, "score_ms")->v, 3, 1e-9);
+        NEAR(at(t, k, "evict_ms")->v, 2, 1e-9);
+        NEAR(at(t, k, "question_ms")->v, 5, 1e-9);
+        NEAR(at(t, k, "decode_tok_s")->v, at(t, k, "decode_ratio")->v * 500, 1e-9);
+        NEAR(at(t, k, "n_alone")->v, 3, 0);
+    }
+    assert_int_equal(t->n_row, 2);
+    NEAR(at(t, 1, "decode_ratio")->v, 2, 1e-9);
+    NEAR(at(t, 1, "ttft_ratio")->v, 50.0 / 102, 1e-9);
+    /* tsv: ctx, then median and quartiles of the first token and of a step */
+    assert_non_null(strstr(fig(r, KVA_FIG_TIME)->gp, " index 0 using 1:2:3:4 with "));
+    assert_non_null(strstr(fig(r, KVA_FIG_TIME)->gp, " index 1 using 1:5:6:7 with "));
     assert_int_equal(fig(r, KVA_FIG_TIME)->n_points, 4);
     assert_int_equal(fig(r, KVA_FIG_TIME)->n_series, 2);
     kva_report_free(r);
