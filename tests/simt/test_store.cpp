@@ -654,6 +654,12 @@ TEST(rows_go_in_and_out_at_any_address_and_any_distance)
                                     pos.data(),
                                     bad.data()};
 
+                auto read = [&](int from, int m, float *k, float *v) {
+                    std::vector<kva_dev_read> one = {{0, -1, 0, from, m}};
+
+                    kva_kv_read(p, one.data(), list.data(), 1, m, k, v, NULL);
+                };
+
                 kva_kv_append(p, a, NULL);
                 CHECK_INT(bad[0], 0);
                 if (all.empty())
@@ -663,8 +669,7 @@ TEST(rows_go_in_and_out_at_any_address_and_any_distance)
                 const int from = 33, m = n - from;
                 k.assign((size_t)(m * dk) + 4, NAN);
                 v.assign((size_t)(m * dv) + 4, NAN);
-                kva_kv_read(p, list.data(), NULL, from, m, k.data() + odd, v.data() + odd,
-                            NULL);
+                read(from, m, k.data() + odd, v.data() + odd);
                 for (int t = 0; t < m; t++) {
                     for (int i = 0; i < dk; i++)
                         CHECK(k[odd + (size_t)(t * dk + i)] ==
@@ -678,7 +683,7 @@ TEST(rows_go_in_and_out_at_any_address_and_any_distance)
                 }
                 kva_kv_poison(p, pages[0], 3, 31, NULL);
                 std::vector<float> rest(32 * (size_t)dv), keys(32 * (size_t)dk);
-                kva_kv_read(p, list.data(), NULL, 0, 32, keys.data(), rest.data(), NULL);
+                read(0, 32, keys.data(), rest.data());
                 for (int t = 0; t < 32; t++) {
                     for (int i = 0; i < dk; i++)
                         CHECK((t >= 3 && t < 31) == isnan(keys[(size_t)(t * dk + i)]));
