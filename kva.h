@@ -189,6 +189,8 @@ double kva_rng_unit(struct kva_rng *r);                /* [0, 1), 53 bits */
 
 /* Length of the valid UTF-8 sequence at s (1..4), 0 when invalid. */
 int kva_utf8_len(const char *s, size_t n);
+/* Columns it takes on a terminal: its code points (wide letters are rare). NULL: 0. */
+int kva_utf8_columns(const char *s);
 /* Copies, replacing each maximal invalid subsequence by U+FFFD; returns how many there
  * were. */
 size_t kva_utf8_clean(const char *s, size_t n, struct kva_buf *out);

@@ -58,6 +58,15 @@ int kva_utf8_len(const char *s, size_t n)
     return utf8_scan((const unsigned char *)s, n, &bad);
 }
 
+int kva_utf8_columns(const char *s)
+{
+    int n = 0;
+
+    for (; s && *s; s++)
+        n += ((unsigned char)*s & 0xc0) != 0x80;
+    return n;
+}
+
 size_t kva_utf8_clean(const char *s, size_t n, struct kva_buf *out)
 {
     size_t count = 0, from = 0, i = 0, bad;

@@ -48,7 +48,8 @@ bool kva_json_no_memory(const json_error_t *why);
     X(HOST_OF_ENV, "SELECT host FROM env WHERE env_id=?")                                \
     X(NOTE_ENV, "UPDATE env SET detail_json=json_patch(detail_json,?) WHERE env_id="     \
                 "(SELECT env_id FROM run WHERE run_id=?)")                               \
-    X(END_RUN, "UPDATE run SET status=?, exit_code=?, ended_ms=? WHERE run_id=?")        \
+    X(END_RUN,                                                                           \
+      "UPDATE run SET status=?, exit_code=?, ended_ms=max(started_ms,?) WHERE run_id=?") \
     X(PUT_PLAN, "INSERT INTO plan(run_id,cell_id,n_sample,n_rep) VALUES(?,?,?,?) "       \
                 "ON CONFLICT(run_id,cell_id) DO UPDATE SET n_sample=excluded.n_sample, " \
                 "n_rep=excluded.n_rep")                                                  \

@@ -643,8 +643,9 @@ static enum kva_status unknown(const struct kva_published_set *s, const char *id
     for (int i = 0; words && i < s->n_table; i++)
         words[i] = s->table[i].id;
     near = words ? kva_nearest(id, words) : NULL;
-    rc = KVA_FAIL(err, KVA_EINVALID, "no published table '%s'%s%s%s; --paper list", id,
-                  near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
+    rc = KVA_FAIL(err, KVA_EINVALID, "no published table '%s'; %s%s%s", id,
+                  near ? "did you mean '" : "'kvaudit report --paper", near ? near : "",
+                  near ? "'?" : "' lists them");
     free(words);
     return rc;
 }

@@ -555,8 +555,8 @@ static void leader_notes(struct kva_report *r, struct kva_tab *t,
         kva_tab_note(
             r, t,
             b->oracle ? "oracle methods are never ranked beside others."
-                      : "these rows hold the bytes of the full cache or more; they are "
-                        "never ranked beside physical ones.");
+                      : "these rows are simulations, never ranked beside physical ones; "
+                        "the column held has what they really hold.");
     for (int k = 0; k < b->n_arm; k++)
         if (b->arm[k].role == KVA_ARM_METHOD && b->arm[k].n_alone == 0) {
             kva_tab_note(r, t,

@@ -10,16 +10,6 @@
 
 enum { MAX_COLS = 48 };
 
-/* Columns on a terminal: code points (names are cleaned; wide letters are rare). */
-static int width_of(const char *s)
-{
-    int n = 0;
-
-    for (; s && *s; s++)
-        n += ((unsigned char)*s & 0xc0) != 0x80;
-    return n;
-}
-
 static void pad(struct kva_buf *out, int n)
 {
     for (; n > 0; n--)
@@ -28,7 +18,7 @@ static void pad(struct kva_buf *out, int n)
 
 static void put_cell(struct kva_buf *out, const char *s, int width, bool right)
 {
-    int n = width - width_of(s);
+    int n = width - kva_utf8_columns(s);
 
     if (right)
         pad(out, n);
@@ -41,7 +31,7 @@ static void put_cell(struct kva_buf *out, const char *s, int width, bool right)
 static void paragraph(struct kva_buf *out, const char *s, int width, const char *first,
                       const char *rest)
 {
-    int at = width_of(first);
+    int at = kva_utf8_columns(first);
 
     kva_buf_puts(out, first);
     for (bool start = true; *s; start = false) {
@@ -53,10 +43,10 @@ static void paragraph(struct kva_buf *out, const char *s, int width, const char 
             len = sizeof word - 1;
         memcpy(word, s, len);
         word[len] = 0;
-        w = width_of(word);
+        w = kva_utf8_columns(word);
         if (!start && at + 1 + w > width) {
             kva_buf_printf(out, "\n%s", rest);
-            at = width_of(rest);
+            at = kva_utf8_columns(rest);
             start = true;
         }
         if (!start) {
@@ -165,7 +155,7 @@ static enum kva_status lay_out(struct layout *l, struct kva_error *err)
         return KVA_FAIL(err, KVA_ENOMEM, "report: text: out of memory");
     for (int c = 0; c < t->n_col; c++) {
         label_of(&t->col[c], l->label[c]);
-        l->width[c] = width_of(l->label[c]);
+        l->width[c] = kva_utf8_columns(l->label[c]);
         l->right[c] = t->col[c].kind != KVA_COL_TEXT ||
                       strcmp(t->col[c].id, "keep") == 0 ||
                       strcmp(t->col[c].id, "coverage") == 0;
@@ -182,7 +172,7 @@ static enum kva_status lay_out(struct layout *l, struct kva_error *err)
             kva_buf_release(&b);
             if (!l->text[k * t->n_col + c])
                 return KVA_FAIL(err, KVA_ENOMEM, "report: text: out of memory");
-            w = width_of(l->text[k * t->n_col + c]);
+            w = kva_utf8_columns(l->text[k * t->n_col + c]);
             if (w > l->width[c])
                 l->width[c] = w;
         }

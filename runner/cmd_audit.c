@@ -202,6 +202,7 @@ static enum kva_status judge(struct kva_plan *plan, struct kva_db *db,
         KVA_GO(print_json(&a, plan, *code, err));
     else
         KVA_GO(print_text(&data, err));
+    fflush(stdout); /* the verdict comes after its tables */
     if (!kva_common.quiet)
         fprintf(stderr,
                 "kvaudit: %d of the methods held here are refuted, %d claims "

@@ -55,7 +55,7 @@ static void print_table(struct table *t, struct kva_buf *out)
     int w[16] = {0};
 
     for (int i = 0; i < t->n; i++) {
-        int len = (int)strlen(t->cells[i]), c = i % t->width;
+        int len = kva_utf8_columns(t->cells[i]), c = i % t->width;
 
         w[c] = len > w[c] ? len : w[c];
     }
@@ -65,7 +65,8 @@ static void print_table(struct table *t, struct kva_buf *out)
         if (last)
             kva_buf_printf(out, "%s\n", t->cells[i]);
         else
-            kva_buf_printf(out, "%-*s  ", w[i % t->width], t->cells[i]);
+            kva_buf_printf(out, "%s%*s  ", t->cells[i],
+                           w[i % t->width] - kva_utf8_columns(t->cells[i]), "");
         free(t->cells[i]);
     }
     free(t->cells);
@@ -564,5 +565,6 @@ int kva_cmd_list(int argc, char **argv)
     if (near)
         return kva_command_usage("list", "unknown kind '%s'; did you mean '%s'?", argv[0],
                                  near);
-    return kva_command_usage("list", "unknown kind '%s'", argv[0]);
+    return kva_command_usage("list", "unknown kind '%s'; 'kvaudit list' names them",
+                             argv[0]);
 }

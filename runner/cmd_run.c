@@ -56,7 +56,7 @@ const struct kva_opt *kva_cmd_run_options(void)
         {"chunk", 0, KVA_OPT_INT, &opt.chunk, "N",
          "rows of a prefill step (default 256, on a device 1024)", 1, 8192},
         {"trace-kept", 0, KVA_OPT_INT, &opt.trace_kept, "N",
-         "store which entries stayed for the first N samples of each cell", 0, 1000000},
+         "store which entries stayed for the first N samples of each cell", 1, 1000000},
         {"store-prompts", 0, KVA_OPT_FLAG, &opt.prompts, NULL,
          "keep prompt texts in the database", 0, 0},
         {0}};

@@ -129,9 +129,9 @@ int main(int argc, char **argv)
 
     setlocale(LC_ALL, "C");
     code = run(argc, argv);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code != 3) { /* 3: it was said */
         fputs("kvaudit: cannot write to standard output\n", stderr);
-        return code ? code : 3;
+        return code == 2 || code > 128 ? code : 3;
     }
     return code;
 }

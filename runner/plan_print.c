@@ -191,6 +191,11 @@ static void add_to(struct group *g, const struct kva_cell *c, int todo, int perf
     g->perf += perf;
 }
 
+static void put_cell(struct kva_buf *out, const char *s, int width)
+{
+    kva_buf_printf(out, "%s%*s  ", s, width - kva_utf8_columns(s), "");
+}
+
 static void print_groups(const struct kva_plan *p, const struct group *g, int n,
                          struct kva_buf *out)
 {
@@ -198,8 +203,9 @@ static void print_groups(const struct kva_plan *p, const struct group *g, int n,
 
     for (int i = 0; i < n; i++) {
         const struct kva_cell *c = &p->cells[g[i].first];
-        int m = (int)strlen(p->models[c->model].suite->id), h = (int)strlen(c->method_id);
-        int t = (int)strlen(p->tasks[c->task].suite->id);
+        int m = kva_utf8_columns(p->models[c->model].suite->id);
+        int t = kva_utf8_columns(p->tasks[c->task].suite->id);
+        int h = kva_utf8_columns(c->method_id);
 
         w_model = m > w_model ? m : w_model;
         w_task = t > w_task ? t : w_task;
@@ -210,9 +216,10 @@ static void print_groups(const struct kva_plan *p, const struct group *g, int n,
     for (int i = 0; i < n; i++) {
         const struct kva_cell *c = &p->cells[g[i].first];
 
-        kva_buf_printf(out, "%-*s  %-*s  %-*s  %5d %7lld %7lld  %s\n", w_model,
-                       p->models[c->model].suite->id, w_task, p->tasks[c->task].suite->id,
-                       w_method, c->method_id, g[i].cells, (long long)g[i].planned,
+        put_cell(out, p->models[c->model].suite->id, w_model);
+        put_cell(out, p->tasks[c->task].suite->id, w_task);
+        put_cell(out, c->method_id, w_method);
+        kva_buf_printf(out, "%5d %7lld %7lld  %s\n", g[i].cells, (long long)g[i].planned,
                        (long long)g[i].todo, g[i].budgets.len ? g[i].budgets.data : "-");
     }
 }

@@ -115,7 +115,9 @@ static void eta_text(const struct kva_progress *p, char out[24])
     const double *rate = p->ns_per_cost;
     double alone = rate[1] > 0 ? rate[1] : rate[0];
 
-    if (p->done < 5 || alone <= 0 || (p->cost_left[0] > 0 && rate[0] <= 0))
+    if (p->done >= p->total)
+        snprintf(out, 24, "0s");
+    else if (p->done < 5 || alone <= 0 || (p->cost_left[0] > 0 && rate[0] <= 0))
         snprintf(out, 24, "-");
     else
         kva_duration_text(
@@ -144,11 +146,15 @@ static void status_line(const struct kva_progress *p, char *out, size_t n)
 
     eta_text(p, eta);
     snprintf(out, n,
-             "[%3d%%] %lld/%lld ok %lld err %lld skip %lld | %.1f outcomes/s | ETA %s | "
-             "%s #%d",
+             "[%3d%%] %lld/%lld ok %lld err %lld skip %lld | %.1f outcomes/s | ETA %s",
              percent(p), (long long)p->done, (long long)p->total, (long long)p->ok,
              (long long)p->err, (long long)p->skip,
-             secs > 0 ? (double)p->done / secs : 0.0, eta, p->slug, p->idx);
+             secs > 0 ? (double)p->done / secs : 0.0, eta);
+    if (p->done > 0) {
+        size_t len = strlen(out);
+
+        snprintf(out + len, n - len, " | %s #%d", p->slug, p->idx);
+    }
 }
 
 static void clear(struct kva_progress *p)
@@ -164,10 +170,10 @@ static void draw(struct kva_progress *p)
 
     status_line(p, line, sizeof line);
     if (p->mode == BAR) {
-        int w = width(p) - 1;
+        size_t n = strlen(line);
 
-        if (w < (int)sizeof line)
-            line[w] = '\0';
+        while (kva_utf8_columns(line) >= width(p)) /* a letter's bytes go together */
+            line[--n] = '\0';
         clear(p);
         fputs(line, p->out);
         fflush(p->out);

@@ -57,7 +57,7 @@ void kva_options_words(const struct kva_opt *table, const char *const *except,
             continue;
         if (o->type == KVA_OPT_FLAG && *(int *)o->where > 0)
             word(o, NULL, out);
-        if (o->type == KVA_OPT_INT && *(int *)o->where != 0)
+        if (o->type == KVA_OPT_INT && *(int *)o->where >= o->min)
             kva_buf_printf(out, " --%s %d", o->name, *(int *)o->where);
         if (o->type == KVA_OPT_STR && *(const char **)o->where != NULL)
             word(o, *(const char **)o->where, out);

@@ -28,6 +28,10 @@ check unknown_command 2 "$KVAUDIT" reprot
 has nearest_command "$T/err" "did you mean 'report'?"
 check far_command 2 "$KVAUDIT" zzzzzzzz
 has far_command_points_to_help "$T/err" "kvaudit --help"
+for words in "list nothing" "report nothing" "report -f nothing"; do
+  check "wrong word in: $words" 2 "$KVAUDIT" $words --db /dev/null
+  if grep -qE "'kvaudit list( views)?' names|text, json" "$T/err"; then ok "what is right for: $words"; else no "what is right for: $words" "$(cat "$T/err")"; fi
+done
 check option_before_command 2 "$KVAUDIT" -v list
 check man 0 "$KVAUDIT" --help-man
 has man_title "$T/out" ".TH KVAUDIT 1"
@@ -51,5 +55,8 @@ is completion_of_commands "$(bash -c '. "$1"; COMP_WORDS=(kvaudit ge); COMP_CWOR
 if [ -e /dev/full ]; then
   "$KVAUDIT" --help >/dev/full 2>"$T/err"
   is full_disk_is_exit_3 $? 3
+  "$KVAUDIT" generate ruler/vt --ctx 512 -n 9 >/dev/full 2>"$T/err"
+  is full_output_is_exit_3 $? 3
+  is full_output_is_said_once "$(grep -c . "$T/err")" 1
 fi
 exit $bad

@@ -26,7 +26,9 @@ for id in S-CK/1 S-LU/1 S-VD/RULER S-CT/tally-kvzip; do
   has "published_${id%%/*}_says_so" "$T/out" "(not measured)"
 done
 check unknown_table 2 paper S-CK/l
-has unknown_table_nearest "$T/err" "did you mean S-CK/1"
+has unknown_table_nearest "$T/err" "did you mean 'S-CK/1'?"
+check far_table 2 paper nothing
+has far_table_says_where_they_are "$T/err" "'kvaudit report --paper' lists them"
 check named_database_must_exist 3 paper S-CK/1 --db "$T/none.db"
 check strict_without_results 1 sh -c "cd '$T' && '$KVAUDIT' report --paper S-CK/1 --strict"
 has strict_counts "$T/err" "315 not measured"

@@ -32,6 +32,12 @@ has dry_run_disk "$T/out" "the database grows by about "
 sed 's/"defaults"/"exclude": [{"method": "random", "budget": {"keep": 0.25}}], "defaults"/' "$T/s.json" >"$T/ex.json"
 check dry_run_exclude 0 "$KVAUDIT" run "$T/ex.json" -n
 has dry_run_says_the_rule "$T/out" '/exclude/0 {"budget":{"keep":0.25},"method":"random"} removed 1 cell'
+# names of more bytes than letters stand under their heading
+printf '{"context":"a b c d","question":"e","answers":["f"]}\n' >"$T/fragen ü.jsonl"
+sed 's/"tasks": .*/"tasks": ["ruler\/vt@256", "jsonl:fragen ü.jsonl"],/' "$T/s.json" >"$T/letters.json"
+check dry_run_of_letters 0 "$KVAUDIT" run "$T/letters.json" -n
+is columns_stand_below_each_other "$(sed -n 's/ü/u/g; /^model/,/^$/p' "$T/out" | grep . |
+  awk '{print match($0, /(method|keydiff|random|dense|blind) /)}' | sort -u | wc -l)" 1
 # with history: time, and how often samples differ from the full cache's
 check dry_run_history_made 0 "$KVAUDIT" run "$T/s.json" --db "$T/h.db" --set 'tasks=["ruler/niah_single_2@320"]' --progress none
 check dry_run_history 0 "$KVAUDIT" run "$T/s.json" --db "$T/h.db" -n --set 'tasks=["ruler/niah_single_2@320","ruler/niah_single_1@512"]' --set defaults.n=60

@@ -83,6 +83,11 @@ static void a_run_is_registered_with_its_process_and_ends(void **state)
     OK(kva_db_end_run(f->db, f->run, "interrupted", 130, &err));
     assert_true(query(f->db, "SELECT status='interrupted' AND ended_ms>0 FROM run") == 1);
     assert_true(query(f->db, "SELECT exit_code FROM run") == 130);
+    /* a clock that was set back makes no run shorter than nothing */
+    assert_int_equal(execute(f->db, "UPDATE run SET started_ms=9000000000000"),
+                     SQLITE_OK);
+    OK(kva_db_end_run(f->db, f->run, "interrupted", 130, &err));
+    assert_true(query(f->db, "SELECT ended_ms=started_ms FROM run") == 1);
     FAILS(KVA_EDB, kva_db_end_run(f->db, 99, "done", 0, &err));
     FAILS(KVA_EDB, kva_db_end_run(f->db, f->run, "perfect", 0, &err));
 }

@@ -441,6 +441,8 @@ static void utf8_lengths(void **state)
     assert_int_equal(kva_utf8_len("\xed\xa0\x80", 3), 0);     /* surrogate */
     assert_int_equal(kva_utf8_len("\xf4\x90\x80\x80", 4), 0); /* above U+10FFFF */
     assert_int_equal(kva_utf8_len("\x80", 1), 0);
+    assert_int_equal(kva_utf8_columns("a\xc3\xa9\xf0\x9f\x98\x80"), 3);
+    assert_int_equal(kva_utf8_columns(NULL), 0);
 }
 
 static void cleans(const char *in, const char *want, size_t count)

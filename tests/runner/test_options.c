@@ -336,6 +336,37 @@ static void tables_have_no_name_or_letter_twice(void **state)
         }
 }
 
+/* A command that tells how it is resumed repeats what was given and nothing else. */
+static void words_repeat_what_was_given(void **state)
+{
+    static const char *const none[] = {NULL}, *const label[] = {"label", NULL};
+    char a0[] = "--jobs=3", a1[] = "-f", a2[] = "--label=a b", a3[] = "--only=x";
+    char *argv[] = {a0, a1, a2, a3, NULL};
+    struct kva_error err;
+    struct kva_buf b;
+    size_t n;
+    const struct kva_command *c = kva_commands(&n);
+    int k;
+
+    (void)state;
+    kva_buf_init(&b, 0);
+    kva_options_words(options(), none, &b);
+    for (size_t i = 0; i < n; i++) /* no option of a table looks given at the start */
+        if (strcmp(c[i].name, "run") == 0 || strcmp(c[i].name, "audit") == 0)
+            kva_options_words(c[i].options(), none, &b);
+    assert_int_equal(b.len, 0);
+    assert_int_equal(parse(argv, &k, &err), KVA_OK);
+    kva_options_words(options(), label, &b);
+    assert_string_equal(b.data, " --force --jobs 3 --only x");
+    kva_buf_release(&b);
+    opt.force = 0;
+    opt.only.n = 0;
+    opt.jobs = 0; /* below the least */
+    kva_options_words(options(), none, &b);
+    assert_string_equal(b.data, " --label 'a b'");
+    kva_buf_release(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +381,7 @@ int main(void)
         cmocka_unit_test(the_manual_says_what_help_says),
         cmocka_unit_test(roff_escapes_what_it_would_read_as_markup),
         cmocka_unit_test(tables_have_no_name_or_letter_twice),
+        cmocka_unit_test_setup(words_repeat_what_was_given, reset),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
 

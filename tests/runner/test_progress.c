@@ -200,6 +200,49 @@ static void unknown_mode_is_refused(void **state)
     assert_string_equal(err.text, "unknown progress mode 'plian'; did you mean 'plain'?");
 }
 
+static void nothing_done_names_no_cell_and_all_done_has_no_time_left(void **state)
+{
+    struct screen s;
+
+    (void)state;
+    start(&s, "plain", 6, 1);
+    kva_progress_end(s.p);
+    assert_non_null(
+        strstr(s.text, "[  0%] 0/6 ok 0 err 0 skip 0 | 0.0 outcomes/s | ETA -\n"));
+    kva_progress_unit(s.p, &unit, false, 20000000000);
+    for (int i = 0; i < 6; i++)
+        kva_progress_outcome(s.p, "ok", "x", i);
+    fflush(s.to);
+    assert_non_null(strstr(s.text, "| ETA 6m20s | x #4\n"));
+    assert_non_null(strstr(s.text, "| ETA 0s | x #5\n"));
+    stop(&s);
+    free(s.text);
+}
+
+/* Where no terminal is asked the bar has 79 columns. */
+static void a_bar_is_cut_between_letters(void **state)
+{
+    struct screen s;
+    const char *line;
+
+    (void)state;
+    start(&s, "bar", 3, 1);
+    kva_progress_outcome(
+        s.p, "ok",
+        "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
+        "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
+        "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9",
+        1);
+    kva_progress_end(s.p);
+    line = strrchr(s.text, '[');
+    line = line > s.text && line[-1] == '\033' ? line + 2 : line;
+    assert_int_equal(kva_utf8_columns(line) - 1, 79); /* the line feed apart */
+    for (const char *p = line; *p; p += kva_utf8_len(p, strlen(p)))
+        assert_true(kva_utf8_len(p, strlen(p)) > 0);
+    stop(&s);
+    free(s.text);
+}
+
 static void durations_read_like_durations(void **state)
 {
     char t[24];
@@ -225,6 +268,8 @@ int main(void)
         cmocka_unit_test(none_prints_nothing_but_logs),
         cmocka_unit_test(bar_is_cleared_before_a_log_line),
         cmocka_unit_test(unknown_mode_is_refused),
+        cmocka_unit_test(nothing_done_names_no_cell_and_all_done_has_no_time_left),
+        cmocka_unit_test(a_bar_is_cut_between_letters),
         cmocka_unit_test(durations_read_like_durations),
     };
 
