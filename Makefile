@@ -136,7 +136,7 @@ $(B)/runner/version.o: $(B)/commit.stamp
 .PHONY: FORCE
 FORCE:
 $(B)/runner/version.o: DEFS = -DKVA_COMMIT='"$(COMMIT)"' -DKVA_DIRTY=$(DIRTY) \
-  -DKVA_CFLAGS='"$(OPT) $(SANFLAGS)"'
+  -DKVA_CFLAGS='"$(strip $(OPT) $(SANFLAGS))"'
 
 # ---- tests: one program per tests/<module>/test_*.c, linked with that module and below ----
 TESTS := $(wildcard tests/*/test_*.c)

@@ -76,8 +76,8 @@ const char *kva_report_budget(struct kva_arena *a, const char *kind, double budg
     if (strcmp(kind, "keep") == 0)
         return kva_arena_printf(a, "%.10g %%", round(budget * 1e6) / 1e4);
     if (strcmp(kind, "tokens") == 0)
-        return kva_arena_printf(a, "%.10g tokens", budget);
-    return kva_arena_printf(a, "%.10g bytes", budget);
+        return kva_arena_printf(a, "%.0f tokens", budget);
+    return kva_arena_printf(a, "%.0f bytes", budget);
 }
 
 const char *kva_badge_text(enum kva_badge b)

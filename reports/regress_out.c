@@ -89,13 +89,15 @@ void kva_regress_text(const struct kva_regress *r, bool all, struct kva_buf *out
         kva_buf_putc(out, '\n');
     kva_buf_printf(out, "%-8s", "gate");
     for (int v = 0; v < KVA_REGRESS_VERDICTS; v++)
-        kva_buf_printf(out, " %12s", kva_regress_verdict_names[v]);
+        kva_buf_printf(out, " %6s", kva_regress_verdict_names[v]);
     for (int g = 0; g < KVA_REGRESS_GATES; g++) {
         if (!r->opts.gate[g])
             continue;
         kva_buf_printf(out, "\n%-8s", kva_regress_gate_names[g]);
         for (int v = 0; v < KVA_REGRESS_VERDICTS; v++)
-            kva_buf_printf(out, " %12d", r->count[g][v]);
+            kva_buf_printf(out, " %*d",
+                           (int)fmax(6, (int)strlen(kva_regress_verdict_names[v])),
+                           r->count[g][v]);
     }
     kva_buf_printf(out,
                    "\n\n%d pairs of cells. Scores: %d comparisons, %d more in which no "

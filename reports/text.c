@@ -325,14 +325,18 @@ enum kva_status kva_report_text(const struct kva_report *r, struct kva_buf *out,
     for (int i = 0; i < r->n_tab; i++) {
         const struct kva_tab *t = &r->tab[i];
 
-        if (!kva_tab_shown(r, t) ||
+        if (!kva_tab_shown(r, t) || (t->n_row == 0 && t->n_note == 0) ||
             (t->view == KVA_VIEW_ABOUT && strcmp(t->id, "methods") != 0))
             continue;
         KVA_TRY(table(r, t, out, err));
         any = true;
     }
     if (!any)
-        kva_buf_puts(out, "nothing to show in this view\n\n");
+        kva_buf_printf(out, "nothing to show in this view%s\n\n",
+                       r->view == KVA_VIEW_AUDIT
+                           ? ": 'kvaudit audit SUITE' makes its rows"
+                       : r->view == KVA_VIEW_GRID ? ": the task niah/grid makes its rows"
+                                                  : "");
     if (!r->opts.details)
         details(r, out);
     for (int i = 0; i < r->n_footer; i++)

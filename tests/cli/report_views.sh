@@ -43,7 +43,7 @@ done
 check answers_json 0 report answers -f json
 is answers_of_every_cell "$(jq '[.tables[] | select(.id | endswith("-answers")) | .rows | length] | add' "$T/out")" 12
 check grid_without_a_grid 0 report grid
-has grid_says_nothing_to_show "$T/out" "nothing to show"
+has grid_says_what_it_shows "$T/out" "nothing to show in this view: the task niah/grid makes its rows"
 check an_unknown_view 2 report survivals
 has and_its_neighbour "$T/err" "survival"
 check twice_1 0 report survival -f json && cp "$T/out" "$T/one"

@@ -619,9 +619,23 @@ static void forty_thousand_outcomes_take_seconds(void **state)
     free(w);
 }
 
+static void budgets_are_named_in_full(void **state)
+{
+    struct kva_arena a;
+
+    (void)state;
+    kva_arena_init(&a);
+    assert_string_equal(kva_report_budget(&a, "keep", 0.0625), "6.25 %");
+    assert_string_equal(kva_report_budget(&a, "tokens", 1e9), "1000000000 tokens");
+    assert_string_equal(kva_report_budget(&a, "bytes", 1e12), "1000000000000 bytes");
+    assert_string_equal(kva_report_budget(&a, "dense", 1), "all");
+    kva_arena_release(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(budgets_are_named_in_full),
         cmocka_unit_test(ranks_are_one_plus_the_significantly_better_and_ties_are_ties),
         cmocka_unit_test(retention_delta_and_nats_are_scaled_by_dense_and_blind),
         cmocka_unit_test(answer_nats_separate_rows_that_the_score_ties),
