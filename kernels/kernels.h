@@ -312,12 +312,13 @@ struct kva_ops {
      * list: rank[to[c]] and on. 0: nobody asks for the cell, none of it is read. */
     void (*choose)(struct kva_ops *, const struct kva_contest *, const int *b,
                    const size_t *to, int32_t *rank);
-    /* One ranking over all cells: lead, tail and the reserve[c] best others of each stay
-     * ahead, then the best until `total` stay; of equal score and position the lower
-     * cell's. b[c]: how many of each. Those ahead are fewer than `total`, and that is at
-     * most all there are. */
+    /* One ranking over the cells of each of `groups` groups, equally many after each
+     * other: lead, tail and the reserve[c] best others of each cell stay ahead, then the
+     * best until total[g] stay; of equal score and position the lower cell's. b[c]: how
+     * many of each. Those ahead are fewer than total[g], and that is at most all there
+     * are. 0: nobody asks for the group, none of it is read, b stays. */
     void (*share)(struct kva_ops *, const struct kva_contest *, const int *reserve,
-                  uint64_t total, int *b);
+                  int groups, const uint64_t *total, int *b);
 
     void (*close)(struct kva_ops *); /* by kva_ops_close */
 };

@@ -62,10 +62,11 @@ static enum kva_status allocate(const struct kva_alloc_in *in,
     int heads = sc->kv_heads;
     int *held = kva_calloc((size_t)sc->layers, sizeof *held);
     int *total = kva_calloc((size_t)sc->layers, sizeof *total);
-    int *reserve = kva_calloc((size_t)heads, sizeof *reserve);
-    enum kva_status rc = KVA_OK;
+    uint64_t *totals = kva_calloc((size_t)sc->layers, sizeof *totals);
+    int *reserve = kva_calloc((size_t)sc->layers * (size_t)heads, sizeof *reserve);
+    enum kva_status rc;
 
-    if (held == NULL || total == NULL || reserve == NULL) {
+    if (held == NULL || total == NULL || totals == NULL || reserve == NULL) {
         rc = KVA_FAIL(err, KVA_ENOMEM, "budgets of %d layers", sc->layers);
         goto out;
     }
@@ -79,19 +80,21 @@ static enum kva_status allocate(const struct kva_alloc_in *in,
         int sure =
             (int)floor(params->value[ALPHA] * (total[l] / heads) + (inside ? 0 : 1e-9));
 
-        for (int h = 0; h < heads; h++) {
+        totals[l] = (uint64_t)total[l];
+        for (int c = l * heads; c < (l + 1) * heads; c++) {
             int lead, tail;
 
-            kva_rank_protected(sc, l * heads + h, newest, &lead, &tail);
-            reserve[h] = sure > 0 || lead + tail > 0 ? sure : 1;
-            reserve[h] -= inside ? lead + tail : 0;
+            kva_rank_protected(sc, c, newest, &lead, &tail);
+            reserve[c] = sure > 0 || lead + tail > 0 ? sure : 1;
+            reserve[c] -= inside ? lead + tail : 0;
         }
-        KVA_GO(kva_rank_flat(sc, l * heads, (l + 1) * heads, (uint64_t)total[l], reserve,
-                             (enum kva_norm)params->value[NORM], b + l * heads, err));
     }
+    rc = kva_rank_flat(sc, sc->layers, totals, reserve,
+                       (enum kva_norm)params->value[NORM], b, err);
 out:
     free(held);
     free(total);
+    free(totals);
     free(reserve);
     return rc;
 }

@@ -43,8 +43,8 @@ static enum kva_status allocate(const struct kva_alloc_in *in,
         kva_rank_protected(sc, i, newest, &lead, &tail);
         reserve[i] = least - lead - tail;
     }
-    rc = kva_rank_flat(sc, 0, c, in->total, reserve, (enum kva_norm)params->value[NORM],
-                       b, err);
+    rc = kva_rank_flat(sc, 1, &in->total, reserve, (enum kva_norm)params->value[NORM], b,
+                       err);
     free(reserve);
     return rc;
 }

@@ -73,11 +73,12 @@ static enum kva_status allocate(const struct kva_alloc_in *in,
     int32_t newest = kva_rank_newest(sc);
     double *entropy = kva_calloc((size_t)layers, sizeof *entropy);
     int *held = kva_calloc((size_t)layers, 3 * sizeof *held), *lo = held + layers,
-        *total = lo + layers, *reserve = kva_calloc((size_t)heads, sizeof *reserve);
-    uint64_t sure = 0;
+        *total = lo + layers,
+        *reserve = kva_calloc((size_t)layers * (size_t)heads, sizeof *reserve);
+    uint64_t sure = 0, *totals = kva_calloc((size_t)layers, sizeof *totals);
     enum kva_status rc = KVA_OK;
 
-    if (entropy == NULL || held == NULL || reserve == NULL) {
+    if (entropy == NULL || held == NULL || reserve == NULL || totals == NULL) {
         rc = KVA_FAIL(err, KVA_ENOMEM, "budgets of %d layers", layers);
         goto out;
     }
@@ -96,16 +97,18 @@ static enum kva_status allocate(const struct kva_alloc_in *in,
     for (int l = 0; l < layers; l++) {
         int alpha = (int)floor(params->value[ALPHA] * (total[l] / heads) + 1e-9);
 
-        for (int h = 0; h < heads; h++) {
+        totals[l] = (uint64_t)total[l];
+        for (int c = l * heads; c < (l + 1) * heads; c++) {
             int lead, tail;
 
-            kva_rank_protected(sc, l * heads + h, newest, &lead, &tail);
-            reserve[h] = alpha > 0 || lead + tail > 0 ? alpha : 1;
+            kva_rank_protected(sc, c, newest, &lead, &tail);
+            reserve[c] = alpha > 0 || lead + tail > 0 ? alpha : 1;
         }
-        KVA_GO(kva_rank_flat(sc, l * heads, (l + 1) * heads, (uint64_t)total[l], reserve,
-                             (enum kva_norm)params->value[NORM], b + l * heads, err));
     }
+    rc = kva_rank_flat(sc, layers, totals, reserve, (enum kva_norm)params->value[NORM], b,
+                       err);
 out:
+    free(totals);
     free(entropy);
     free(held);
     free(reserve);

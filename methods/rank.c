@@ -214,36 +214,37 @@ static int enter(struct pool *p, const struct kva_contest *in, int c, int reserv
     return in->lead[c] + in->tail[c] + reserve;
 }
 
-/* What a backend says of a group; one that failed says why when it is asked. */
+/* What a backend says of its groups; one that failed says why when it is asked. */
 static enum kva_status check_shares(struct kva_ops *ops, const struct kva_contest *in,
-                                    uint64_t total, const int *b, struct kva_error *err)
+                                    int groups, const uint64_t *total, const int *b,
+                                    struct kva_error *err)
 {
-    uint64_t sum = 0;
-    bool good = true;
+    int each = in->cells / groups;
 
-    for (int c = 0; c < in->cells; c++) {
-        good = good && b[c] >= in->lead[c] + in->tail[c] && b[c] <= length(in, c);
-        sum += (uint64_t)b[c];
+    for (int g = 0; g < groups; g++) {
+        uint64_t sum = 0;
+        bool good = true;
+
+        for (int c = g * each; c < (g + 1) * each; c++) {
+            good = good && b[c] >= in->lead[c] + in->tail[c] && b[c] <= length(in, c);
+            sum += (uint64_t)b[c];
+        }
+        if (total[g] == 0 || (good && sum == total[g]))
+            continue;
+        KVA_TRY(ops->sync(ops, err));
+        return KVA_FAIL(err, KVA_ECONFLICT, "%s shares %llu entries otherwise",
+                        ops->backend, (unsigned long long)total[g]);
     }
-    if (good && sum == total)
-        return KVA_OK;
-    KVA_TRY(ops->sync(ops, err));
-    return KVA_FAIL(err, KVA_ECONFLICT, "%s shares %llu entries otherwise", ops->backend,
-                    (unsigned long long)total);
+    return KVA_OK;
 }
 
-enum kva_status kva_rank_share(struct kva_ops *ops, const struct kva_contest *in,
-                               const int *reserve, uint64_t total, int *b,
-                               struct kva_error *err)
+static enum kva_status share_group(const struct kva_contest *in, const int *reserve,
+                                   uint64_t total, int *b, struct kva_error *err)
 {
     struct pool p = {0};
     struct kva_cut cut;
     enum kva_status rc;
 
-    if (ops != NULL && ops->share != NULL) {
-        ops->share(ops, in, reserve, total, b);
-        return check_shares(ops, in, total, b, err);
-    }
     KVA_GO(pool_new(&p, in->off[in->cells] - in->off[0], in->cells, err));
     for (int c = 0; c < in->cells; c++) {
         b[c] = enter(&p, in, c, reserve[c]);
@@ -264,31 +265,62 @@ out:
     return rc;
 }
 
-/* The kvheads c0 .. c1-1 as cells of a contest. */
+/* Cells c0 .. c0 + cells - 1 alone. */
+static struct kva_contest part_of(const struct kva_contest *in, int c0, int cells)
+{
+    struct kva_contest part = *in;
+
+    part.off += c0;
+    part.lead += c0;
+    part.tail += c0;
+    part.cells = cells;
+    return part;
+}
+
+enum kva_status kva_rank_share(struct kva_ops *ops, const struct kva_contest *in,
+                               const int *reserve, int groups, const uint64_t *total,
+                               int *b, struct kva_error *err)
+{
+    int each = in->cells / groups;
+
+    if (ops != NULL && ops->share != NULL) {
+        ops->share(ops, in, reserve, groups, total, b);
+        return check_shares(ops, in, groups, total, b, err);
+    }
+    for (int g = 0; g < groups; g++) {
+        struct kva_contest group = part_of(in, g * each, each);
+
+        if (total[g] > 0)
+            KVA_TRY(share_group(&group, reserve + g * each, total[g], b + g * each, err));
+    }
+    return KVA_OK;
+}
+
+/* All kvheads as cells of a contest. */
 struct flat {
     struct kva_contest in;
-    size_t *off;
+    int each;                   /* cells of a group */
+    uint64_t *total;            /* [groups] 0: there is nothing to ask */
     int *lead, *tail, *reserve; /* one array */
     float *norm;
 };
 
-static enum kva_status flat_new(struct flat *f, const struct kva_scores *sc, int c0,
-                                int c1, enum kva_norm norm, struct kva_error *err)
+static enum kva_status flat_new(struct flat *f, const struct kva_scores *sc, int groups,
+                                enum kva_norm norm, struct kva_error *err)
 {
-    size_t cells = (size_t)(c1 - c0), first = sc->off[c0], n = sc->off[c1] - first;
+    size_t cells = (size_t)sc->layers * (size_t)sc->kv_heads, n = sc->off[cells];
 
-    f->off = kva_calloc(cells + 1, sizeof *f->off);
+    f->each = (int)cells / groups;
+    f->total = kva_calloc((size_t)groups, sizeof *f->total);
     f->lead = kva_calloc(3 * cells, sizeof *f->lead);
     f->norm = norm != KVA_NORM_NONE ? kva_calloc(n, sizeof *f->norm) : NULL;
-    if (f->off == NULL || f->lead == NULL || (norm != KVA_NORM_NONE && f->norm == NULL))
+    if (f->total == NULL || f->lead == NULL || (norm != KVA_NORM_NONE && f->norm == NULL))
         return KVA_FAIL(err, KVA_ENOMEM, "ranking of %zu entries", n);
     f->tail = f->lead + cells;
     f->reserve = f->tail + cells;
-    for (size_t i = 0; i <= cells; i++)
-        f->off[i] = sc->off[(size_t)c0 + i] - first;
-    f->in = (struct kva_contest){.s = f->norm != NULL ? f->norm : sc->s + first,
-                                 .pos = sc->pos + first,
-                                 .off = f->off,
+    f->in = (struct kva_contest){.s = f->norm != NULL ? f->norm : sc->s,
+                                 .pos = sc->pos,
+                                 .off = sc->off,
                                  .cells = (int)cells,
                                  .lead = f->lead,
                                  .tail = f->tail};
@@ -297,57 +329,88 @@ static enum kva_status flat_new(struct flat *f, const struct kva_scores *sc, int
 
 static void flat_release(struct flat *f)
 {
-    free(f->off);
+    free(f->total);
     free(f->lead);
     free(f->norm);
 }
 
-/* What each of them has without a ranking: rule 3.4, per head. */
-static enum kva_status even(const struct flat *f, uint64_t total, int *b,
+/* What the cells from c0 on have without a ranking: rule 3.4, per head. */
+static enum kva_status even(const struct flat *f, int c0, uint64_t total, int *b,
                             struct kva_error *err)
 {
-    int *n = kva_calloc((size_t)f->in.cells, sizeof *n);
+    int *n = kva_calloc((size_t)f->each, sizeof *n);
 
     if (n == NULL)
-        return KVA_FAIL(err, KVA_ENOMEM, "ranking of %d KV heads", f->in.cells);
-    for (int i = 0; i < f->in.cells; i++)
-        n[i] = length(&f->in, i);
-    kva_budget_uniform(total, n, f->in.cells, b);
+        return KVA_FAIL(err, KVA_ENOMEM, "ranking of %d KV heads", f->each);
+    for (int i = 0; i < f->each; i++)
+        n[i] = length(&f->in, c0 + i);
+    kva_budget_uniform(total, n, f->each, b + c0);
     free(n);
     return KVA_OK;
 }
 
-enum kva_status kva_rank_flat(const struct kva_scores *sc, int c0, int c1, uint64_t total,
-                              const int *reserve, enum kva_norm norm, int *b,
-                              struct kva_error *err)
+/* What stays ahead in group g, or all the group has; and whether a ranking is needed. */
+static enum kva_status enter_group(struct flat *f, const struct kva_scores *sc, int g,
+                                   int32_t newest, const int *reserve, uint64_t total,
+                                   int *b, struct kva_error *err)
+{
+    int c0 = g * f->each;
+    uint64_t ahead = 0, all = sc->off[c0 + f->each] - sc->off[c0];
+    bool decided = false;
+
+    for (int c = c0; c < c0 + f->each; c++) {
+        int rest;
+
+        decided = decided || kva_rank_decided(sc, c);
+        kva_rank_protected(sc, c, newest, &f->lead[c], &f->tail[c]);
+        rest = length(&f->in, c) - f->lead[c] - f->tail[c];
+        f->reserve[c] = reserve[c] < 0 ? 0 : reserve[c] > rest ? rest : reserve[c];
+        b[c] = f->lead[c] + f->tail[c] + f->reserve[c];
+        ahead += (uint64_t)b[c];
+    }
+    if (ahead > total || !decided)
+        return even(f, c0, total, b, err);
+    if (ahead < total && ahead < all)
+        f->total[g] = total < all ? total : all;
+    return KVA_OK;
+}
+
+static void normalise_group(struct flat *f, const struct kva_scores *sc, int g,
+                            enum kva_norm norm)
+{
+    for (int c = g * f->each; c < (g + 1) * f->each; c++) {
+        size_t first = sc->off[c] + (size_t)f->lead[c];
+
+        normalise(sc->s + first, length(&f->in, c) - f->lead[c] - f->tail[c], norm,
+                  f->norm + first);
+    }
+}
+
+enum kva_status kva_rank_flat(const struct kva_scores *sc, int groups,
+                              const uint64_t *total, const int *reserve,
+                              enum kva_norm norm, int *b, struct kva_error *err)
 {
     int32_t newest = kva_rank_newest(sc);
     struct flat f = {0};
-    uint64_t ahead = 0, all = sc->off[c1] - sc->off[c0];
-    bool decided = false;
+    int g0 = groups, g1 = 0; /* groups that are ranked lie in [g0, g1) */
     enum kva_status rc;
 
-    for (int c = c0; c < c1; c++)
-        decided = decided || kva_rank_decided(sc, c);
-    KVA_GO(flat_new(&f, sc, c0, c1, norm, err));
-    for (int i = 0; i < c1 - c0; i++) {
-        size_t first;
-        int rest;
-
-        kva_rank_protected(sc, c0 + i, newest, &f.lead[i], &f.tail[i]);
-        first = f.off[i] + (size_t)f.lead[i];
-        rest = length(&f.in, i) - f.lead[i] - f.tail[i];
-        f.reserve[i] = reserve[i] < 0 ? 0 : reserve[i] > rest ? rest : reserve[i];
+    KVA_GO(flat_new(&f, sc, groups, norm, err));
+    for (int g = 0; g < groups; g++) {
+        KVA_GO(enter_group(&f, sc, g, newest, reserve, total[g], b, err));
+        if (f.total[g] == 0)
+            continue;
         if (f.norm != NULL)
-            normalise(sc->s + sc->off[c0] + first, rest, norm, f.norm + first);
-        b[i] = f.lead[i] + f.tail[i] + f.reserve[i];
-        ahead += (uint64_t)b[i];
+            normalise_group(&f, sc, g, norm);
+        g0 = g0 < g ? g0 : g;
+        g1 = g + 1;
     }
-    if (ahead > total || !decided)
-        KVA_GO(even(&f, total, b, err));
-    else if (ahead < total && ahead < all)
-        KVA_GO(
-            kva_rank_share(sc->ops, &f.in, f.reserve, total < all ? total : all, b, err));
+    if (g0 < g1) {
+        struct kva_contest in = part_of(&f.in, g0 * f.each, (g1 - g0) * f.each);
+
+        rc = kva_rank_share(sc->ops, &in, f.reserve + g0 * f.each, g1 - g0, f.total + g0,
+                            b + g0 * f.each, err);
+    }
 out:
     flat_release(&f);
     return rc;

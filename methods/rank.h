@@ -25,8 +25,8 @@ enum kva_status kva_rank_choose(struct kva_ops *ops, const struct kva_contest *i
                                 const int *b, const size_t *to, int32_t *rank,
                                 struct kva_error *err);
 enum kva_status kva_rank_share(struct kva_ops *ops, const struct kva_contest *in,
-                               const int *reserve, uint64_t total, int *b,
-                               struct kva_error *err);
+                               const int *reserve, int groups, const uint64_t *total,
+                               int *b, struct kva_error *err);
 
 /* The newest position any KV head holds: at a decision this is the last token seen. */
 int32_t kva_rank_newest(const struct kva_scores *sc);
@@ -46,14 +46,14 @@ extern const char *const kva_norm_names[];
         .type = KVA_PARAM_CHOICE, .choices = kva_norm_names                              \
     }
 
-/* Budgets from one ranking over the entries of kvheads c0 .. c1-1 (c1 - c0 lists
- * flattened, lower kvhead first on equal score and position): protected entries and the
- * reserve[i] best others of each stay ahead of everything else, the best `total` survive.
- * When those alone exceed the total, or none of it is decided, every kvhead has its
- * uniform share. b[c1 - c0]. */
-enum kva_status kva_rank_flat(const struct kva_scores *sc, int c0, int c1, uint64_t total,
-                              const int *reserve, enum kva_norm norm, int *b,
-                              struct kva_error *err);
+/* Budgets of all kvheads, those of each group (equally many: all, or a layer's) from one
+ * ranking over their entries: protected entries and the reserve[c] best others of each
+ * kvhead stay ahead of everything else, of the rest the best until total[g] stay, of
+ * equal score and position the lower kvhead's. When those ahead exceed the total, or none
+ * of the group is decided, every kvhead has its uniform share. */
+enum kva_status kva_rank_flat(const struct kva_scores *sc, int groups,
+                              const uint64_t *total, const int *reserve,
+                              enum kva_norm norm, int *b, struct kva_error *err);
 
 /* Hands `left` more to whoever is below its cap, equally, the remainder to lower indices,
  * until nothing is left or everyone is full. */

@@ -561,23 +561,15 @@ static enum kva_status pick_layer(struct picking *p, int layer, struct kva_error
 static enum kva_status choose(struct picking *p, int c0, int c1, struct kva_error *err)
 {
     const struct kva_scores *sc = p->sc;
-    size_t first = sc->off[c0], *off = kva_calloc((size_t)(c1 - c0) + 1, sizeof *off);
-    struct kva_contest in = {.s = sc->s + first,
-                             .pos = sc->pos + first,
-                             .off = off,
+    struct kva_contest in = {.s = sc->s,
+                             .pos = sc->pos,
+                             .off = sc->off + c0,
                              .cells = c1 - c0,
                              .lead = p->lead + c0,
                              .tail = p->tail + c0};
-    enum kva_status rc;
 
-    if (off == NULL)
-        return KVA_FAIL(err, KVA_ENOMEM, "ranking in %d KV heads", c1 - c0);
-    for (int i = 0; i <= c1 - c0; i++)
-        off[i] = sc->off[c0 + i] - first;
-    rc = kva_rank_choose(sc->ops, &in, p->ask + c0, p->out->keep.off + c0,
-                         p->out->keep.rank, err);
-    free(off);
-    return rc;
+    return kva_rank_choose(sc->ops, &in, p->ask + c0, p->out->keep.off + c0,
+                           p->out->keep.rank, err);
 }
 
 static enum kva_status pick_all(struct picking *p, struct kva_error *err)

@@ -140,17 +140,19 @@ static bool positions_in_cells(const struct kva_contest *c, struct kva_dev_cell 
     return true;
 }
 
-/* The `want` best of those that compete, to counts[2 * cells + 1] (topk.h). */
+/* The best of those that compete in each group, as `start` wants them, to
+ * counts[2 * cells + groups] (topk.h). */
 static void share(struct kva_cuda *cu, const struct kva_contest *c,
-                  struct kva_dev_cell *cell, bool reserved, uint32_t want,
-                  uint32_t *counts)
+                  struct kva_dev_cell *cell, bool reserved, int groups,
+                  const struct kva_dev_cut *start, uint32_t *counts)
 {
-    const size_t cells = (size_t)c->cells, held = c->off[cells] - c->off[0];
-    const struct kva_dev_cut start = {0, want, 0};
+    const size_t cells = (size_t)c->cells, held = c->off[cells] - c->off[0],
+                 starts = (size_t)groups * sizeof *start,
+                 work_bytes = KVA_SHARE_COUNTS(cells, groups) * sizeof *counts;
     struct kva_dev_contest x = {.cells = c->cells, .most = most_rest(cell, c->cells)};
     bool near = positions_in_cells(c, cell);
     struct kva_cuda_list l[2] = {{cell, cells * sizeof *cell, NULL},
-                                 {&start, sizeof start, NULL}};
+                                 {start, starts, NULL}};
     struct kva_dev_cut *cut = NULL, *state;
     uint32_t *work;
 
@@ -161,63 +163,90 @@ static void share(struct kva_cuda *cu, const struct kva_contest *c,
         x.pos = kva_cuda_list(cu, c->pos + c->off[0], held * sizeof *c->pos);
     if (reserved)
         cut = kva_cuda_scratch(cu, cells * sizeof *cut);
-    state = kva_cuda_scratch(cu, (KVA_SHARE_PASSES + 1) * sizeof *state);
-    work = kva_cuda_scratch(cu, KVA_SHARE_COUNTS(cells) * sizeof *work);
+    state = kva_cuda_scratch(cu, (KVA_SHARE_PASSES + 1) * starts);
+    work = kva_cuda_scratch(cu, work_bytes);
     if (!cu->failed) {
-        kva_rt_move(cu->rt, state, l[1].device, sizeof start);
-        kva_rt_fill(cu->rt, work, 0, KVA_SHARE_COUNTS(cells) * sizeof *work);
+        kva_rt_move(cu->rt, state, l[1].device, starts);
+        kva_rt_fill(cu->rt, work, 0, work_bytes);
         if (reserved)
             kva_dev_topk_cut(&x, cut, cu->stream);
-        kva_dev_share(&x, cut, state, work, cu->stream);
-        kva_rt_download(cu->rt, counts, work + KVA_SHARE_ABOVE,
-                        (2 * cells + 1) * sizeof *counts);
+        kva_dev_share(&x, groups, cut, state, work, cu->stream);
+        kva_rt_download(cu->rt, counts, work + KVA_SHARE_ABOVE(groups),
+                        (2 * cells + (size_t)groups) * sizeof *counts);
     }
     kva_cuda_done(cu);
 }
 
-static void cuda_share(struct kva_ops *ops, const struct kva_contest *c,
-                       const int *reserve, uint64_t total, int *b)
+/* What is certain of a group: its reserve stays, or all of it, and then, or where nobody
+ * asks, none of its entries competes. Else how many of them are wanted. */
+static struct kva_dev_cut enter(struct kva_dev_cell *cell, int cells, const int *reserve,
+                                uint64_t total, int *b)
 {
-    struct kva_cuda *cu = kva_cuda_of(ops);
-    struct kva_dev_cell *cell = cells_new(cu, c);
-    const size_t cells = (size_t)c->cells;
     uint64_t ahead = 0, open = 0;
-    uint32_t *counts = NULL, left;
-    bool reserved = false;
 
-    if (cell == NULL)
-        return;
-    for (int i = 0; i < c->cells; i++) {
+    for (int i = 0; i < cells && total > 0; i++) {
         int r = reserve[i] < 0 ? 0 : reserve[i];
 
         cell[i].want = r > cell[i].rest ? cell[i].rest : r;
-        reserved = reserved || cell[i].want > 0;
         b[i] = cell[i].n - cell[i].rest + cell[i].want;
         ahead += (uint64_t)b[i];
         open += (uint64_t)(cell[i].rest - cell[i].want);
     }
-    if (ahead >= total)
-        goto out;
-    if (total - ahead >= open) {
-        for (int i = 0; i < c->cells; i++)
+    if (ahead < total && total - ahead < open)
+        return (struct kva_dev_cut){0, (uint32_t)(total - ahead), 0};
+    for (int i = 0; i < cells; i++) {
+        if (ahead < total)
             b[i] = cell[i].n;
-        goto out;
+        cell[i].rest = cell[i].want = 0;
     }
-    counts = open < UINT32_MAX ? kva_calloc(2 * cells + 1, sizeof *counts) : NULL;
-    if (counts == NULL) {
+    return (struct kva_dev_cut)KVA_SHARE_NONE;
+}
+
+/* Joins what a group's cut says to what was certain. */
+static void leave(const uint32_t *above, const uint32_t *level, uint32_t equal, int cells,
+                  int *b)
+{
+    for (int i = 0; i < cells; i++) {
+        uint32_t more = level[i] < equal ? level[i] : equal;
+
+        b[i] += (int)(above[i] + more);
+        equal -= more;
+    }
+}
+
+static void cuda_share(struct kva_ops *ops, const struct kva_contest *c,
+                       const int *reserve, int groups, const uint64_t *total, int *b)
+{
+    struct kva_cuda *cu = kva_cuda_of(ops);
+    struct kva_dev_cell *cell = cells_new(cu, c);
+    const size_t cells = (size_t)c->cells;
+    const int each = c->cells / groups;
+    struct kva_dev_cut *start = kva_calloc((size_t)groups, sizeof *start);
+    uint32_t *counts = kva_calloc(2 * cells + (size_t)groups, sizeof *counts);
+    bool open = false, reserved = false;
+
+    if (cell == NULL)
+        goto out;
+    if (start == NULL || counts == NULL || c->off[cells] - c->off[0] >= UINT32_MAX) {
         lost(cu, "counts", cells);
         goto out;
     }
-    share(cu, c, cell, reserved, (uint32_t)(total - ahead), counts);
-    left = counts[2 * cells];
-    for (size_t i = 0; i < cells; i++) {
-        uint32_t level = counts[cells + i] < left ? counts[cells + i] : left;
-
-        b[i] += (int)(counts[i] + level);
-        left -= level;
+    for (int g = 0; g < groups; g++) {
+        start[g] =
+            enter(cell + g * each, each, reserve + g * each, total[g], b + g * each);
+        open = open || !start[g].found;
     }
+    if (!open)
+        goto out;
+    for (int i = 0; i < c->cells; i++)
+        reserved = reserved || cell[i].want > 0;
+    share(cu, c, cell, reserved, groups, start, counts);
+    for (int g = 0; g < groups; g++)
+        leave(counts + g * each, counts + cells + g * each, counts[2 * cells + (size_t)g],
+              each, b + g * each);
 out:
     free(counts);
+    free(start);
     free(cell);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* topk.cu - radix selection over ragged scores (topk.h). Cuts of single cells take one
- * block each. A cut over all cells is spread over blocks of PART entries: one launch a
- * digit, each of whose blocks first finds the digit before from the counts of the launch
- * before. Integer atomics count, so no result depends on their order. */
+ * block each. Cuts over groups of cells are spread over blocks of PART entries: one
+ * launch a digit, each of whose blocks first finds the digit before from the counts of
+ * the launch before. Integer atomics count, so no result depends on their order. */
 #include "kernels/cuda/topk.h"
 #include "kernels/cuda/shim.cuh"
 
@@ -253,29 +253,45 @@ void kva_dev_topk_list(const struct kva_dev_contest *x, const struct kva_dev_cut
         KVA_LAUNCH(topk_list, (unsigned)x->cells, THREADS, 0, stream, *x, cut, slot);
 }
 
-/* ---- all cells together ---- */
+/* ---- cells of a group together ---- */
 
-/* The cut as of before `pass`. Block 0 leaves it for the launches behind. */
-KVA_DEVICE struct kva_dev_cut cut_before(int pass, struct kva_dev_cut *state,
+/* The group of the block's cell, of as many cells as the others. */
+struct group {
+    int g, groups;
+    bool leads; /* this is its first block */
+};
+
+KVA_DEVICE struct group group_of(int groups)
+{
+    int each = (int)gridDim.x / groups, c = (int)blockIdx.x;
+
+    return {c / each, groups, c % each == 0 && blockIdx.y == 0};
+}
+
+/* The cut as of before `pass`. The first block leaves it for the launches behind. */
+KVA_DEVICE struct kva_dev_cut cut_before(int pass, const struct group &of,
+                                         struct kva_dev_cut *state,
                                          const uint32_t *counts, struct finding *f)
 {
-    struct kva_dev_cut cut = state[pass > 0 ? pass - 1 : 0];
+    struct kva_dev_cut cut = state[(pass > 0 ? pass - 1 : 0) * of.groups + of.g];
 
     if (pass > 0 && !cut.found)
-        find_digit(counts + (size_t)(pass - 1) * BINS, pass - 1, f, &cut);
-    if (pass > 0 && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0)
-        state[pass] = cut;
+        find_digit(counts + (size_t)(of.g * KVA_SHARE_PASSES + pass - 1) * BINS, pass - 1,
+                   f, &cut);
+    if (pass > 0 && of.leads && threadIdx.x == 0)
+        state[pass * of.groups + of.g] = cut;
     return cut;
 }
 
 /* The block's entries of its cell; false: none, and none to work for. */
-KVA_DEVICE bool part_of(const struct kva_dev_cell &c, size_t *from, size_t *to)
+KVA_DEVICE bool part_of(const struct kva_dev_cell &c, const struct group &of,
+                        size_t *from, size_t *to)
 {
     size_t first = (size_t)blockIdx.y * PART, rest = (size_t)c.rest;
 
     *from = (size_t)c.lead + (first < rest ? first : rest);
     *to = (size_t)c.lead + (first + PART < rest ? first + PART : rest);
-    return *from < *to || (blockIdx.x == 0 && blockIdx.y == 0);
+    return *from < *to || of.leads;
 }
 
 KVA_DEVICE struct kva_dev_cut ahead_of(const struct kva_dev_cut *ahead)
@@ -285,18 +301,19 @@ KVA_DEVICE struct kva_dev_cut ahead_of(const struct kva_dev_cut *ahead)
 
 /* grid (cells, rest / PART) */
 KVA_KERNEL(THREADS)
-share_digits(struct kva_dev_contest x, const struct kva_dev_cut *ahead, int pass,
-             struct kva_dev_cut *state, uint32_t *counts)
+share_digits(struct kva_dev_contest x, int groups, const struct kva_dev_cut *ahead,
+             int pass, struct kva_dev_cut *state, uint32_t *counts)
 {
     KVA_SHARED(uint32_t, hist, BINS);
     KVA_SHARED(struct finding, finding, 1);
     struct kva_dev_cell c = x.cell[blockIdx.x];
+    struct group of = group_of(groups);
     struct kva_dev_cut cut;
     size_t from, to;
 
-    if (!part_of(c, &from, &to))
+    if (!part_of(c, of, &from, &to))
         return;
-    cut = cut_before(pass, state, counts, finding);
+    cut = cut_before(pass, of, state, counts, finding);
     if (cut.found)
         return;
     clear(hist);
@@ -306,7 +323,9 @@ share_digits(struct kva_dev_contest x, const struct kva_dev_cut *ahead, int pass
         __syncthreads();
     for (int i = (int)threadIdx.x; i < BINS; i += THREADS)
         if (hist[i] > 0)
-            atomicAdd(&counts[(size_t)pass * BINS + (size_t)i], hist[i]);
+            atomicAdd(
+                &counts[(size_t)(of.g * KVA_SHARE_PASSES + pass) * BINS + (size_t)i],
+                hist[i]);
 }
 
 KVA_DEVICE uint32_t warp_sum(uint32_t v)
@@ -318,18 +337,19 @@ KVA_DEVICE uint32_t warp_sum(uint32_t v)
 
 /* grid (cells, rest / PART) */
 KVA_KERNEL(THREADS)
-share_counts(struct kva_dev_contest x, const struct kva_dev_cut *ahead,
+share_counts(struct kva_dev_contest x, int groups, const struct kva_dev_cut *ahead,
              struct kva_dev_cut *state, uint32_t *counts)
 {
     KVA_SHARED(struct finding, finding, 1);
     struct kva_dev_cell c = x.cell[blockIdx.x];
+    struct group of = group_of(groups);
     struct kva_dev_cut cut, before = ahead_of(ahead);
-    uint32_t above = 0, level = 0, *out = counts + KVA_SHARE_ABOVE;
+    uint32_t above = 0, level = 0, *out = counts + KVA_SHARE_ABOVE(groups);
     size_t from, to;
 
-    if (!part_of(c, &from, &to))
+    if (!part_of(c, of, &from, &to))
         return;
-    cut = cut_before(KVA_SHARE_PASSES, state, counts, finding);
+    cut = cut_before(KVA_SHARE_PASSES, of, state, counts, finding);
     for (size_t j0 = from + threadIdx.x; j0 < to; j0 += EACH * THREADS) {
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
@@ -347,19 +367,20 @@ share_counts(struct kva_dev_contest x, const struct kva_dev_cut *ahead,
         atomicAdd(&out[blockIdx.x], above);
     if (threadIdx.x % KVA_WARP == 0 && level > 0)
         atomicAdd(&out[gridDim.x + blockIdx.x], level);
-    if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0)
-        out[2 * gridDim.x] = cut.equal;
+    if (of.leads && threadIdx.x == 0)
+        out[2 * gridDim.x + (unsigned)of.g] = cut.equal;
 }
 
-void kva_dev_share(const struct kva_dev_contest *x, const struct kva_dev_cut *ahead,
-                   struct kva_dev_cut *state, uint32_t *counts, void *stream)
+void kva_dev_share(const struct kva_dev_contest *x, int groups,
+                   const struct kva_dev_cut *ahead, struct kva_dev_cut *state,
+                   uint32_t *counts, void *stream)
 {
     dim3 grid((unsigned)x->cells, (unsigned)((x->most + PART - 1) / PART));
 
     if (x->cells < 1 || x->most < 1)
         return;
     for (int pass = 0; pass < KVA_SHARE_PASSES; pass++)
-        KVA_LAUNCH(share_digits, grid, THREADS, 0, stream, *x, ahead, pass, state,
+        KVA_LAUNCH(share_digits, grid, THREADS, 0, stream, *x, groups, ahead, pass, state,
                    counts);
-    KVA_LAUNCH(share_counts, grid, THREADS, 0, stream, *x, ahead, state, counts);
+    KVA_LAUNCH(share_counts, grid, THREADS, 0, stream, *x, groups, ahead, state, counts);
 }

@@ -52,17 +52,25 @@ void kva_dev_topk_victim(const struct kva_dev_contest *x, struct kva_dev_cut *cu
 void kva_dev_topk_list(const struct kva_dev_contest *x, const struct kva_dev_cut *cut,
                        int32_t *slot, void *stream);
 
-/* One cut over all cells. What `ahead` lets stay (NULL: nothing; else the cuts of
- * kva_dev_topk_cut) does not compete. state[0] = {0, wanted, 0} with 1 <= wanted < those
- * that compete. counts, all 0 at first, is KVA_SHARE_COUNTS of uint32_t: at
- * KVA_SHARE_ABOVE[cells] how many of each are above the cut, behind them [cells] how many
- * equal it, behind those how many of these stay, lower cells first. */
+/* One cut over the cells of each of `groups` groups, equally many after each other. What
+ * `ahead` lets stay (NULL: nothing; else the cuts of kva_dev_topk_cut) does not compete.
+ * state[g] = {0, wanted, 0} with 1 <= wanted < those of group g that compete; where none
+ * do, KVA_SHARE_NONE. counts, all 0 at first, is KVA_SHARE_COUNTS of uint32_t: at
+ * KVA_SHARE_ABOVE[cells] how many of each are above its cut, behind them [cells] how many
+ * equal it, behind those [groups] how many of these stay, lower cells first. */
 enum { KVA_SHARE_PASSES = 6, KVA_SHARE_BINS = 2048 };
-#define KVA_SHARE_ABOVE         (KVA_SHARE_PASSES * KVA_SHARE_BINS)
-#define KVA_SHARE_COUNTS(cells) ((size_t)KVA_SHARE_ABOVE + 2 * (size_t)(cells) + 1)
-void kva_dev_share(const struct kva_dev_contest *x, const struct kva_dev_cut *ahead,
-                   struct kva_dev_cut *state /*[KVA_SHARE_PASSES + 1]*/, uint32_t *counts,
-                   void *stream);
+#define KVA_SHARE_NONE                                                                   \
+    {                                                                                    \
+        UINT64_MAX, 0, 1                                                                 \
+    }
+#define KVA_SHARE_ABOVE(groups)                                                          \
+    ((size_t)(groups) * (size_t)(KVA_SHARE_PASSES * KVA_SHARE_BINS))
+#define KVA_SHARE_COUNTS(cells, groups)                                                  \
+    (KVA_SHARE_ABOVE(groups) + 2 * (size_t)(cells) + (size_t)(groups))
+void kva_dev_share(const struct kva_dev_contest *x, int groups,
+                   const struct kva_dev_cut *ahead,
+                   struct kva_dev_cut *state /*[KVA_SHARE_PASSES + 1][groups]*/,
+                   uint32_t *counts, void *stream);
 
 #ifdef __cplusplus
 }

@@ -41,11 +41,11 @@ static const struct {
     {"manifoldkv:centroid_window=16", 1, 2},
     {"snapkv:window=8", 1, 2},
     {"tova", 1, 2},
-    {"snapkv:window=8+adakv", 2, 2},
+    {"snapkv:window=8+adakv", 1, 3},
     {"snapkv:window=8+global", 1, 3},
     {"snapkv:window=8+pyramid", 1, 2},
     {"snapkv:window=8+critical", 2, 0},
-    {"snapkv:window=8+adakv+critical", 3, 0},
+    {"snapkv:window=8+adakv+critical", 2, 1},
     {"lagkv:lag=16", 2, 2}, /* reads keys and values itself */
 };
 

@@ -387,41 +387,54 @@ TEST(budgets_from_any_memory_are_those_of_the_methods_order)
 {
     tables t;
 
-    for (int round = 0; round < 12; round++) {
+    for (int round = 0; round < 24; round++) {
+        const int groups = 1 + round % 3;
         selection x({1, 40, 7, 300, 64, 1}, round % 2);
-        std::vector<int> reserve, want, b;
-        std::vector<std::tuple<uint64_t, int>> all;
-        uint64_t ahead = 0, open = 0, total;
+        std::vector<int> reserve, want;
+        std::vector<uint64_t> total;
+        bool asks = false;
 
         for (int c = 0; c < x.cells(); c++) {
             int rest = x.n(c) - x.closed(c);
 
-            reserve.push_back(round < 4   ? 0
-                              : round < 8 ? random_below(rest / 2 + 1)
-                                          : random_below(2 * rest + 2));
-            want.push_back(x.closed(c) + std::min(reserve.back(), rest));
-            ahead += (uint64_t)want.back();
-            auto ranking = x.ranking(c);
-            for (size_t i = (size_t)std::min(reserve.back(), rest); i < ranking.size();
-                 i++)
-                all.push_back({ranking[i].first, -c});
+            reserve.push_back(round < 8    ? 0
+                              : round < 16 ? random_below(rest / 2 + 1)
+                                           : random_below(2 * rest + 2));
         }
-        open = all.size();
-        if (open == 0)
-            continue;
-        total = ahead + (round % 4 == 3 ? open : 1 + (uint64_t)random_below((int)open));
-        std::sort(all.rbegin(), all.rend());
-        for (uint64_t i = 0; i < total - ahead; i++)
-            want[(size_t)-std::get<1>(all[i])]++;
+        for (int c = 0, each = x.cells() / groups; c < x.cells(); c += each) {
+            std::vector<std::tuple<uint64_t, int>> all;
+            uint64_t ahead = 0;
+
+            for (int i = c; i < c + each; i++) {
+                auto ranking = x.ranking(i);
+                size_t sure = std::min((size_t)reserve[(size_t)i], ranking.size());
+
+                want.push_back(x.closed(i) + (int)sure);
+                ahead += (uint64_t)want.back();
+                for (; sure < ranking.size(); sure++)
+                    all.push_back({ranking[sure].first, -i});
+            }
+            if (all.empty() || (groups > 1 && round % 4 == 1 && c == 0)) {
+                total.push_back(0); /* nobody asks */
+                std::fill(want.end() - each, want.end(), -1);
+                continue;
+            }
+            size_t more =
+                round % 4 == 3 ? all.size() : 1 + (size_t)random_below((int)all.size());
+            asks = asks || more < all.size(); /* all stay: nothing to ask */
+            total.push_back(ahead + more);
+            std::sort(all.rbegin(), all.rend());
+            for (size_t i = 0; i < more; i++)
+                want[(size_t)-std::get<1>(all[i])]++;
+        }
         auto got = everywhere([&](place w) {
             array<float> s(t.dev, w, x.s);
             std::vector<int> got(x.lead.size(), -1);
             struct kva_contest k = x.contest(s.p);
 
-            check_waits(total - ahead < open,
-                        [&] { /* all stay: nothing to ask */
-                              t.dev->share(t.dev, &k, reserve.data(), total, got.data());
-                        });
+            check_waits(asks, [&] {
+                t.dev->share(t.dev, &k, reserve.data(), groups, total.data(), got.data());
+            });
             return got;
         });
         CHECK(got == want);

@@ -155,51 +155,62 @@ std::vector<int32_t> wanted_lists(const scores &x, const std::vector<int> &want)
     return all;
 }
 
-/* Budgets of one ranking: how many of each cell's rest stay. */
+/* Budgets of one ranking a group: how many of each cell's rest stay. want[g] 0: nothing
+ * of group g competes. */
 std::vector<uint32_t> budgets(const scores &x, const std::vector<int> &reserve,
-                              uint32_t want, bool positions)
+                              const std::vector<uint32_t> &want, bool positions)
 {
     contest d(x, reserve, positions);
-    size_t cells = (size_t)x.cells();
-    std::vector<struct kva_dev_cut> ahead(cells), state(KVA_SHARE_PASSES + 1);
-    std::vector<uint32_t> counts(KVA_SHARE_COUNTS(cells)), out;
+    const size_t cells = (size_t)x.cells(), groups = want.size(), each = cells / groups;
+    std::vector<struct kva_dev_cut> ahead(cells), state((KVA_SHARE_PASSES + 1) * groups);
+    std::vector<uint32_t> counts(KVA_SHARE_COUNTS(cells, groups)), out;
     bool any = std::any_of(reserve.begin(), reserve.end(), [](int r) { return r > 0; });
 
-    state[0] = {0, want, 0};
+    for (size_t c = 0; c < cells; c++)
+        if (want[c / each] == 0)
+            d.cell[c].rest = d.cell[c].want = 0;
+    for (size_t g = 0; g < groups; g++)
+        state[g] = want[g] > 0 ? kva_dev_cut{0, want[g], 0} : kva_dev_cut KVA_SHARE_NONE;
     if (any)
         kva_dev_topk_cut(&d.dev, ahead.data(), NULL);
-    kva_dev_share(&d.dev, any ? ahead.data() : NULL, state.data(), counts.data(), NULL);
-    const uint32_t *got = counts.data() + KVA_SHARE_ABOVE;
-    uint32_t left = got[2 * cells];
-    for (size_t c = 0; c < cells; c++) {
-        uint32_t level = std::min(left, got[cells + c]);
+    kva_dev_share(&d.dev, (int)groups, any ? ahead.data() : NULL, state.data(),
+                  counts.data(), NULL);
+    const uint32_t *got = counts.data() + KVA_SHARE_ABOVE(groups);
+    for (size_t g = 0; g < groups; g++) {
+        uint32_t left = got[2 * cells + g];
 
-        out.push_back((uint32_t)std::min(reserve[c], x.rest((int)c)) + got[c] + level);
-        left -= level;
+        for (size_t c = g * each; c < (g + 1) * each; c++) {
+            uint32_t level = std::min(left, got[cells + c]);
+
+            out.push_back((uint32_t)std::min(d.cell[c].want, d.cell[c].rest) + got[c] +
+                          level);
+            left -= level;
+        }
     }
     return out;
 }
 
+/* Of the group's cells c0 .. c1 - 1. */
 std::vector<uint32_t> wanted_budgets(const scores &x, const std::vector<int> &reserve,
-                                     uint32_t want)
+                                     uint32_t want, int c0, int c1)
 {
     struct entry {
         uint64_t key;
         int cell;
     };
     std::vector<entry> all;
-    std::vector<uint32_t> b((size_t)x.cells());
+    std::vector<uint32_t> b((size_t)(c1 - c0));
 
-    for (int c = 0; c < x.cells(); c++) {
+    for (int c = c0; c < c1 && want > 0; c++) {
         std::vector<uint64_t> keys;
         size_t ahead = (size_t)std::min(reserve[(size_t)c], x.rest(c));
 
         for (int j = 0; j < x.rest(c); j++)
             keys.push_back(key(x, x.off[(size_t)c] + (size_t)(x.lead[(size_t)c] + j)));
         std::sort(keys.rbegin(), keys.rend());
-        b[(size_t)c] = (uint32_t)ahead;
+        b[(size_t)(c - c0)] = (uint32_t)ahead;
         for (size_t i = ahead; i < keys.size(); i++)
-            all.push_back({keys[i], c});
+            all.push_back({keys[i], c - c0});
     }
     std::stable_sort(all.begin(), all.end(),
                      [](const entry &a, const entry &e) { return a.key > e.key; });
@@ -207,6 +218,12 @@ std::vector<uint32_t> wanted_budgets(const scores &x, const std::vector<int> &re
     for (uint32_t i = 0; i < want; i++)
         b[(size_t)all[i].cell]++;
     return b;
+}
+
+std::vector<uint32_t> wanted_budgets(const scores &x, const std::vector<int> &reserve,
+                                     uint32_t want)
+{
+    return wanted_budgets(x, reserve, want, 0, x.cells());
 }
 
 uint32_t open_entries(const scores &x, const std::vector<int> &reserve)
@@ -293,8 +310,42 @@ TEST(one_ranking_gives_the_budgets_of_the_methods_order)
                 continue;
             uint32_t want = 1 + (uint32_t)random_below((int)open - 1);
 
-            CHECK(in_orders([&] { return budgets(x, reserve, want, round % 2 == 0); }) ==
-                  wanted_budgets(x, reserve, want));
+            CHECK(in_orders([&] {
+                      return budgets(x, reserve, {want}, round % 2 == 0);
+                  }) == wanted_budgets(x, reserve, want));
+        }
+}
+
+/* A ranking of each group, some of which nobody asks for; parts of a cell in several
+ * blocks. */
+TEST(groups_are_ranked_apart)
+{
+    const std::vector<size_t> cells = {40, 9000, 33, 0, 64, 300, 8193, 1, 5, 31, 700, 2};
+
+    for (int groups : {1, 2, 3, 4, 6, 12})
+        for (int round = 0; round < 2; round++) {
+            scores x = make(cells, round ? 9 : 100000, round == 0);
+            const int each = x.cells() / groups;
+            std::vector<int> reserve(cells.size());
+            std::vector<uint32_t> want, all;
+
+            for (int c = 0; round > 0 && c < x.cells(); c++)
+                reserve[(size_t)c] = random_below(x.rest(c) / 4 + 1);
+            for (int g = 0; g < groups; g++) {
+                uint32_t open = 0;
+
+                for (int c = g * each; c < (g + 1) * each; c++)
+                    open +=
+                        (uint32_t)(x.rest(c) - std::min(reserve[(size_t)c], x.rest(c)));
+                want.push_back(open < 2 || (groups > 2 && g == 1)
+                                   ? 0
+                                   : 1 + (uint32_t)random_below((int)open - 1));
+                auto one =
+                    wanted_budgets(x, reserve, want.back(), g * each, (g + 1) * each);
+                all.insert(all.end(), one.begin(), one.end());
+            }
+            CHECK(in_orders([&] { return budgets(x, reserve, want, round == 0); }) ==
+                  all);
         }
 }
 
@@ -308,7 +359,7 @@ TEST(cells_tie_in_ascending_order)
         x.add({2, 1, 2, 1}, 0, 0);
     for (bool positions : {true, false}) {
         auto got = [&](uint32_t want) {
-            return in_orders([&] { return budgets(x, none, want, positions); });
+            return in_orders([&] { return budgets(x, none, {want}, positions); });
         };
 
         CHECK(got(2) == (std::vector<uint32_t>{1, 1, 0, 0}));
@@ -317,8 +368,8 @@ TEST(cells_tie_in_ascending_order)
         CHECK(got(15) == (std::vector<uint32_t>{4, 4, 4, 3}));
     }
     x.tail[0] = 2; /* the first cell's best of the rest is older now */
-    CHECK(budgets(x, none, 3, true) == (std::vector<uint32_t>{0, 1, 1, 1}));
-    CHECK(budgets(x, none, 4, true) == (std::vector<uint32_t>{1, 1, 1, 1}));
+    CHECK(budgets(x, none, {3}, true) == (std::vector<uint32_t>{0, 1, 1, 1}));
+    CHECK(budgets(x, none, {4}, true) == (std::vector<uint32_t>{1, 1, 1, 1}));
 }
 
 /* Those budgets are what the methods give the KV heads of a flat ranking. */
@@ -348,9 +399,10 @@ TEST(a_ranking_gives_the_budgets_of_the_methods)
                 (uint64_t)(x.n(c) - x.rest(c) + std::min(reserve[(size_t)c], x.rest(c)));
         }
         uint32_t want = 1 + (uint32_t)random_below((int)open_entries(x, reserve) - 1);
-        CHECK_OK(kva_rank_flat(&sc, 0, sc.kv_heads, total + want, reserve.data(),
-                               KVA_NORM_NONE, b.data(), err));
-        auto got = budgets(x, reserve, want, round % 2);
+        total += want;
+        CHECK_OK(
+            kva_rank_flat(&sc, 1, &total, reserve.data(), KVA_NORM_NONE, b.data(), err));
+        auto got = budgets(x, reserve, {want}, round % 2);
         for (int c = 0; c < x.cells(); c++)
             CHECK_INT(x.n(c) - x.rest(c) + (int)got[(size_t)c], b[(size_t)c]);
     }
