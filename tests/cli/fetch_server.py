@@ -11,6 +11,7 @@ and what happened before to the same path counts. /ORG/REPO/resolve/REV/PATH is 
 import hashlib
 import http.server
 import os
+import select
 import socket
 import ssl
 import sys
@@ -85,7 +86,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except OSError:
             pass
 
-    def whole(self, body, etag, cut=None, pace=None, ranges=True, if_range=True, length=True):
+    def whole(self, body, etag, cut=None, pace=None, held=False, ranges=True, if_range=True,
+              length=True):
         """200, or 206 when a range is asked for; `cut` bytes at most, then the line is dead."""
         at = 0
         asked = self.headers.get("Range")
@@ -110,6 +112,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.wfile.flush()
                 time.sleep(pace[1])
             return
+        if held:
+            self.wfile.write(part[:len(part) // 2])
+            self.wfile.flush()
+            while not os.path.exists(DIR + "/go"):
+                if select.select([self.connection], [], [], 0.05)[0]:
+                    self.close_connection = True
+                    return
+            part = part[len(part) // 2:]
         self.wfile.write(part if cut is None else part[:cut])
         if cut is not None or not length:
             self.hang_up()
@@ -221,8 +231,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.whole(b"", tag)
         elif mode == "slow":
             self.whole(TRUTH, tag, pace=(20, 0.2) if n == 1 else None)
-        elif mode == "drip":
-            self.whole(TRUTH, tag, pace=(4000, 0.1) if n == 1 else None)
+        elif mode == "held":  # the first answer stops half way until DIR/go is there or nobody listens
+            self.whole(TRUTH, tag, held=n == 1)
         elif mode == "steady":
             self.whole(TRUTH, tag, pace=(20_000, 0.1))
         elif mode == "huge":
@@ -262,6 +272,7 @@ TOKEN = os.environ.get("SERVER_TOKEN", "")
 for name, data in (("truth", TRUTH), ("small", SMALL), ("changed", CHANGED)):
     with open(DIR + "/" + name, "wb") as out:
         out.write(data)
+http.server.ThreadingHTTPServer.request_queue_size = 128  # all that a script asks at once
 servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) for _ in range(2)]
 ports["http"], ports["other"] = (s.server_port for s in servers)
 if len(sys.argv) > 3:

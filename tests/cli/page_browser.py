@@ -86,7 +86,8 @@ LARGE = """(() => { const t = document.querySelector("table.sortable"), body = t
     body.append(r); }
   const th = [...t.tHead.rows[0].cells].findIndex((h, i) => !h.classList.contains("t") && row.cells[i].hasAttribute("data-v"));
   let ms = Infinity, v, known;
-  for (let k = 0; k < 3; k++) { /* up, down, up: the best of three, as the machine may be busy */
+  /* up, down, up: the best of three, and of more while the machine is busy; the last is up */
+  for (let k = 0; k < 3 || k %% 2 === 0 || (ms >= 1000 && k < 31); k++) {
     t.getBoundingClientRect();
     const at = performance.now();
     t.tHead.rows[0].cells[th].querySelector("button").click();
@@ -172,10 +173,7 @@ def controls(b, url):
     check("no_error_on_the_way", not p.errors, p.errors[:3])
     s = p.eval(LARGE)
     check(f"{s['rows']}_rows_sort", s["good"], s)
-    if s["ms"] >= 1000 and os.getloadavg()[0] > os.cpu_count():
-        print(f"skip within_a_second {s['ms']:.0f} ms, but load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    else:
-        check("within_a_second", s["ms"] < 1000, s)
+    check("within_a_second", s["ms"] < 1000, s)
     print(f"# {s['rows']} rows sorted in {s['ms']:.0f} ms")
     p.close()
     p = b.open(url, media="print")

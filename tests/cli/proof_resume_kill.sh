@@ -23,16 +23,10 @@ alive() { # PID...: any that still runs (a zombie does not)
     case $(sed 's/^.*) //' "/proc/$p/stat" 2>/dev/null) in '' | Z* | X*) ;; *) echo "$p" ;; esac
   done
 }
-gone() { # PID...: within five seconds
-  local i
-  for i in $(seq 100); do
-    [ -z "$(alive "$@")" ] && return 0
-    sleep 0.05
-  done
-  return 1
-}
-kids() { cat "/proc/$1/task/$1/children" 2>/dev/null; }
+none_alive() { [ -z "$(alive "$@")" ]; }
+gone() { until_true none_alive "$@"; }
 stored() { sql "$1" "SELECT count(*) FROM outcome WHERE status = 'ok'" 2>/dev/null || echo 0; }
+kids() { cat "/proc/$1/task/$1/children" 2>/dev/null; }
 
 # A run is killed after a random time; when one gets through, a new file is begun.
 kills=0 files=0 orphans=0 shrunk=0 damaged=0 differ=0 db=k0 last=0 tries=0 progress=0
@@ -89,22 +83,13 @@ run_suite s $db 0
 has second_run_has_nothing_to_do "$T/$db.err" "0 to do"
 
 # SIGINT: after the current step, with what is finished kept
-wait_for() { # DB COUNT PID: until that many outcomes are stored
-  local i
-  for i in $(seq 400); do
-    [ "$(stored "$1")" -ge "$2" ] && return 0
-    kill -0 "$3" 2>/dev/null || return 1
-    sleep 0.02
-  done
-  return 1
-}
 suite long '"methods":["random","keydiff","snapkv:window=16","tova"],"tasks":["ruler/niah_single_2@320"],
   "budgets":[{"keep":0.5},{"tokens":60}],"defaults":{"n":200,"max_new_tokens":4}'
 for sig in INT TERM; do
   db=sig$sig
   "$KVAUDIT" run "$T/long.json" --db "$T/$db.db" --jobs 2 --progress none >"$T/out" 2>"$T/err" &
   pid=$!
-  wait_for $db 10 $pid
+  until_true so_many $db 10 $pid
   children=$(kids $pid)
   kill -$sig $pid
   wait $pid
@@ -125,7 +110,7 @@ count resumed_has_nothing_twice sigINT 0 "SELECT count(*) FROM (SELECT 1 FROM ou
 for w in w1 w2 w3 w4 w5 w6 w7 w8 w9; do
   "$KVAUDIT" run "$T/s.json" --db "$T/$w.db" --jobs 1 --progress none >"$T/out" 2>"$T/err" &
   pid=$!
-  wait_for $w 5 $pid
+  until_true so_many $w 5 $pid
   kill -KILL $(kids $pid) 2>/dev/null
   wait $pid
   rc=$?

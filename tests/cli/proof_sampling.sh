@@ -46,10 +46,7 @@ same greedy_cells_are_what_they_were "$T/both.txt" "$T/greedy.txt"
 # draws that come later, after a kill
 "$KVAUDIT" run "$T/three.json" --db "$T/later.db" --jobs 1 --progress none >/dev/null 2>&1 &
 pid=$!
-for wait in $(seq 400); do
-  n=$(sql later "SELECT count(*) FROM outcome" 2>/dev/null || echo 0)
-  [ "${n:-0}" -gt 30 ] && break
-done
+until_true so_many later 30 $pid
 kill -KILL $pid 2>/dev/null
 wait $pid 2>/dev/null
 sql later "SELECT 1" >/dev/null && sqlite3 "$T/later.db" "PRAGMA foreign_keys = ON; DELETE FROM outcome WHERE (outcome_id * 7) % 5 < 2"

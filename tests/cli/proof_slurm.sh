@@ -66,11 +66,8 @@ suite long '"methods":["random","keydiff","tova"],"tasks":["ruler/niah_single_1@
 PATH="$T/bin:$PATH" bash "$T/stop.sh" >/dev/null
 PATH="$T/bin:$PATH" TMPDIR="$T/node" SLURM_ARRAY_TASK_ID=0 bash "$T/stop/shard.sh" >"$T/out" 2>"$T/err" &
 pid=$!
-for i in $(seq 200); do
-  n=$(sqlite3 "$(echo "$T"/node/*/shard-0.db)" "SELECT count(*) FROM outcome" 2>/dev/null)
-  [ "${n:-0}" -gt 5 ] && break
-  sleep 0.05
-done
+part_of_it() { [ "$(sqlite3 "$(echo "$T"/node/*/shard-0.db)" "SELECT count(*) FROM outcome")" -gt 5 ]; }
+until_true part_of_it
 kill -TERM $pid
 wait $pid
 is term_is_passed_on $? 143
@@ -101,7 +98,7 @@ chmod 400 "$S/munge/key"
 munged --foreground --force --key-file="$S/munge/key" --socket="$S/munge.sock" --pid-file="$S/munge/pid" \
   --log-file="$S/munge/log" --seed-file="$S/munge/seed" >"$S/munged.log" 2>&1 &
 pids+=($!)
-port=$((20000 + RANDOM % 20000))
+port=$((20000 + RANDOM % 12000)) # below those that connections take
 cat >"$S/slurm.conf" <<EOS
 ClusterName=one
 SlurmctldHost=$host(127.0.0.1)
@@ -131,26 +128,20 @@ NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc) State=UNKNOWN
 PartitionName=test Nodes=ALL Default=YES State=UP
 EOS
 export SLURM_CONF=$S/slurm.conf
-for i in $(seq 50); do [ -S "$S/munge.sock" ] && break; sleep 0.1; done
-[ -S "$S/munge.sock" ] || give_up "munged does not start"
+until_true test -S "$S/munge.sock" || give_up "munged does not start"
 slurmctld -c -D >"$S/ctld.out.log" 2>&1 &
 pids+=($!)
 slurmd -D >"$S/d.out.log" 2>&1 &
 pids+=($!)
-for i in $(seq 100); do
-  sinfo -h -o %t 2>/dev/null | grep -q idle && break
-  sleep 0.2
-done
-sinfo -h -o %t 2>/dev/null | grep -q idle || give_up "the node does not come up"
+is_idle() { sinfo -h -o %t | grep -q idle; }
+until_true is_idle || give_up "the node does not come up"
 
 "$KVAUDIT" run "$T/s.json" --db "$T/one.db" --progress none >"$T/out" 2>"$T/err"
 is one_process $? 0
 "$KVAUDIT" run "$T/s.json" --slurm 4 --db-dir "$T/shards" --progress none >"$T/job.sh"
 check array_submitted 0 bash "$T/job.sh"
-for i in $(seq 400); do
-  [ -z "$(squeue -h 2>/dev/null)" ] && break
-  sleep 0.2
-done
+no_jobs() { [ -z "$(squeue -h)" ]; }
+until_true no_jobs
 is all_jobs_ended "$(squeue -h)" ""
 for i in 0 1 2 3; do
   [ -s "$T/shards/shard-$i.db" ] && ok "shard_$i" || no "shard_$i $(head -c 300 "$T/shards/shard-$i.log")"
@@ -173,9 +164,6 @@ else
 fi
 # the same submission again has nothing to do, and says so in its logs
 check submitted_again 0 bash "$T/job.sh"
-for i in $(seq 400); do
-  [ -z "$(squeue -h 2>/dev/null)" ] && break
-  sleep 0.2
-done
+until_true no_jobs
 has again_has_nothing_to_do "$T/shards/shard-2.log" "0 to do, 0 to time alone"
 exit $bad

@@ -105,7 +105,7 @@ static void edited_files_are_handled(void **state)
     (void)state;
     assert_non_null(b);
     fuzz_load(&c, "tests/fuzz/gate");
-    for (; fuzz_goes_on(tries, 2000, begin); tries++) {
+    for (; fuzz_goes_on(tries, 40000, begin); tries++) {
         const struct fuzz_file *f = fuzz_pick(&c, &r);
         size_t n = f->bytes.len;
 

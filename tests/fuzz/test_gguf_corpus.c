@@ -4,8 +4,9 @@
  * No input may crash, read past its end (each one lies at the end of its own heap block,
  * so the address sanitizer notices) or make the reader allocate much more than the file.
  * What is accepted is then used: every key and tensor is read, a vocabulary is built and
- * a text encoded. FUZZ_SECONDS (default 2) bounds the random part; its seed is fixed. */
+ * a text encoded. The seed of the random part is fixed. */
 #include "models/model.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -214,10 +215,6 @@ static size_t mutate(struct kva_rng *r, uint8_t *b, size_t n)
 static void random_mutations_are_handled(void **state)
 {
     (void)state;
-    const char *seconds = getenv("FUZZ_SECONDS");
-    double limit = 2;
-    if (seconds)
-        kva_parse_f64(seconds, &limit);
     struct kva_buf files[2];
     kva_buf_init(&files[0], 0);
     kva_buf_init(&files[1], 0);
@@ -230,12 +227,10 @@ static void random_mutations_are_handled(void **state)
     uint64_t begin = kva_now_ns();
     long tries = 0, accepted = 0;
     uint8_t *b = malloc(files[1].len + 64);
-    while (tries < 1000 || (double)(kva_now_ns() - begin) < limit * 1e9) {
+    for (; fuzz_goes_on(tries, 100000, begin); tries++) {
         const struct kva_buf *f = &files[kva_rng_below(&r, 4) > 0];
         memcpy(b, f->data, f->len);
         accepted += try_bytes(b, mutate(&r, b, f->len));
-        if (++tries == 200000 && !seconds)
-            break;
     }
     print_message("%ld mutations, %ld accepted\n", tries, accepted);
     assert_true(accepted > 0 && accepted < tries);

@@ -175,7 +175,7 @@ static void edited_files_are_handled(void **state)
 
     (void)state;
     fuzz_load(&c, "tests/fuzz/jsonl");
-    for (; fuzz_goes_on(tries, 500, begin); tries++) {
+    for (; fuzz_goes_on(tries, 4000, begin); tries++) {
         const struct fuzz_file *f = fuzz_pick(&c, &r);
 
         memcpy(b, f->bytes.data, f->bytes.len);

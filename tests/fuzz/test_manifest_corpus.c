@@ -94,7 +94,7 @@ static void edited_manifests_are_handled(void **state)
 
     (void)state;
     fuzz_load(&c, "tests/fuzz/manifest");
-    for (; fuzz_goes_on(tries, 2000, begin); tries++) {
+    for (; fuzz_goes_on(tries, 40000, begin); tries++) {
         const struct fuzz_file *f = fuzz_pick(&c, &r);
         size_t n = f->bytes.len;
 
@@ -125,7 +125,7 @@ static void edited_headers_and_texts_are_handled(void **state)
     uint8_t *b = malloc(FUZZ_ROOM);
 
     (void)state;
-    for (long tries = 0; fuzz_goes_on(tries, 2000, begin); tries++) {
+    for (long tries = 0; fuzz_goes_on(tries, 40000, begin); tries++) {
         struct kva_http_head h;
         struct kva_buf hidden;
         size_t n = 1;

@@ -237,7 +237,7 @@ static void edited_and_composed_answers_are_judged(void **state)
     (void)state;
     load(&a);
     kva_arena_init(&arena);
-    for (; fuzz_goes_on(tries, 1000, begin); tries++) {
+    for (; fuzz_goes_on(tries, 20000, begin); tries++) {
         const char *gold = a.line[kva_rng_below(&r, (uint64_t)a.n)];
         size_t n = strlen(gold);
 

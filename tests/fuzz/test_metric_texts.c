@@ -171,7 +171,7 @@ static void any_texts_give_scores_and_what_must_hold_holds(void **state)
     (void)state;
     assert_non_null(a.bytes);
     assert_non_null(b.bytes);
-    for (; fuzz_goes_on(tries, 500, begin); tries++) {
+    for (; fuzz_goes_on(tries, 20000, begin); tries++) {
         draw(&r, &a, &b);
         rouge(&a, &b);
         code(&a, &b);

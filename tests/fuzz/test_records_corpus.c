@@ -253,7 +253,7 @@ static void edited_files_are_handled(void **state)
 
     (void)state;
     fuzz_load(&c, "tests/fuzz/records");
-    for (; fuzz_goes_on(tries, 500, begin); tries++) {
+    for (; fuzz_goes_on(tries, 16000, begin); tries++) {
         const struct fuzz_file *f = fuzz_pick(&c, &r);
         bool all;
 

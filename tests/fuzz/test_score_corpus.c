@@ -90,7 +90,7 @@ static void edited_lines_are_handled(void **state)
         n_metrics++;
     kva_buf_init(&out, 0);
     fuzz_load(&c, "tests/fuzz/score");
-    for (; fuzz_goes_on(tries, 500, begin); tries++) {
+    for (; fuzz_goes_on(tries, 100000, begin); tries++) {
         const struct fuzz_file *f = fuzz_pick(&c, &r);
         const struct kva_score_opts opts = {.metric =
                                                 metrics[kva_rng_below(&r, n_metrics)],

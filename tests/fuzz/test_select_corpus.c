@@ -114,7 +114,7 @@ static void edited_texts_are_handled(void **state)
 
     (void)state;
     fuzz_load(&c, "tests/fuzz/select");
-    for (; fuzz_goes_on(tries, 2000, begin); tries++) {
+    for (; fuzz_goes_on(tries, 100000, begin); tries++) {
         const struct fuzz_file *f = fuzz_pick(&c, &r);
         size_t from = (size_t)kva_rng_below(&r, f->bytes.len), n;
         const char *stop;

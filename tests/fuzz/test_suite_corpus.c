@@ -129,7 +129,7 @@ static void edited_suites_are_handled(void **state)
 
     (void)state;
     fuzz_load(&c, "tests/fuzz/suite");
-    for (; fuzz_goes_on(tries, 300, begin); tries++) {
+    for (; fuzz_goes_on(tries, 2000, begin); tries++) {
         const struct fuzz_file *f = fuzz_pick(&c, &r);
         struct kva_suite_opts o = {0};
         const char *set[2], *only[1];

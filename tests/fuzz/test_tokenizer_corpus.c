@@ -5,7 +5,8 @@
  * For each text, after invalid bytes were replaced: the byte-level tokenizers cover every
  * byte once, in order, and decode to the same text; the count equals the number of
  * tokens; the word tokenizer covers everything but white space. Encoding invalid bytes is
- * refused. FUZZ_SECONDS (default 2) bounds the random part; its seed is fixed. */
+ * refused. The seed of the random part is fixed. */
+#include "tests/fuzz/fuzz.h"
 #include "tests/models/reference.h"
 
 #include <dirent.h>
@@ -183,16 +184,10 @@ static void random_texts_are_handled(void **state)
                                         "\xe0\xa4\xb9",
                                         "\xd9\xa3",
                                         "."};
-    const char *seconds = getenv("FUZZ_SECONDS");
-    double limit = 2;
-    if (seconds)
-        kva_parse_f64(seconds, &limit);
     struct kva_rng r = {20240602};
     uint64_t begin = kva_now_ns();
     long tries = 0;
-    for (; tries < 200 || (double)(kva_now_ns() - begin) < limit * 1e9; tries++) {
-        if (tries == 5000 && !seconds)
-            break;
+    for (; fuzz_goes_on(tries, 5000, begin); tries++) {
         struct kva_buf text;
         kva_buf_init(&text, 0);
         for (uint64_t n = kva_rng_below(&r, 40); n > 0; n--) {

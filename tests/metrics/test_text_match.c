@@ -181,10 +181,10 @@ static void megabytes_take_less_than_a_second(void **state)
     for (int last = 'a'; last <= 'b'; last++) {
         word[N / 2 - 2] = (char)last;
         for (size_t i = 0; i < 3; i++) {
-            uint64_t begin = kva_now_ns();
+            uint64_t begin = kva_cpu_ns();
 
             assert_true(score(metrics[i], text, answers, 1) == (last == 'a'));
-            assert_true(kva_now_ns() - begin < 1000000000);
+            assert_true(kva_cpu_ns() - begin < 1000000000);
         }
     }
     free(word);

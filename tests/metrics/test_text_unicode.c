@@ -177,7 +177,7 @@ static void long_runs_take_linear_time(void **state)
     enum { N = 300000 };
     struct kva_buf b;
     struct kva_text t = {0};
-    uint64_t begin = kva_now_ns();
+    uint64_t begin = kva_cpu_ns();
 
     (void)state;
     kva_buf_init(&b, 0);
@@ -188,7 +188,7 @@ static void long_runs_take_linear_time(void **state)
     assert_int_equal(kva_text_read_lower(&t, b.data, b.len, NULL), KVA_OK);
     assert_int_equal(t.c[N - 1], 0x3c2);
     assert_int_equal(t.c[N - 2], 0x3c3);
-    assert_true(kva_now_ns() - begin < 2000000000ULL);
+    assert_true(kva_cpu_ns() - begin < 2000000000ULL);
     kva_text_release(&t);
     kva_buf_release(&b);
 }

@@ -590,7 +590,7 @@ static void forty_thousand_outcomes_take_seconds(void **state)
     struct kva_report *r;
     struct kva_error err = {0};
     struct kva_report_opts o = {.replicates = 10000, .one_view = true};
-    uint64_t t0 = kva_now_ns();
+    uint64_t t0 = kva_cpu_ns();
 
     (void)state;
     for (int t = 0; t < TASKS; t++) {
@@ -611,9 +611,9 @@ static void forty_thousand_outcomes_take_seconds(void **state)
     }
     assert_true(w->d.n_outcomes > 39000);
     assert_int_equal(kva_report_build(&w->d, &o, &r, &err), KVA_OK);
-    assert_true(kva_now_ns() - t0 < 60000000000ULL);
+    assert_true(kva_cpu_ns() - t0 < 60000000000ULL);
     print_message("%d outcomes: %.2f s\n", w->d.n_outcomes,
-                  (double)(kva_now_ns() - t0) / 1e9);
+                  (double)(kva_cpu_ns() - t0) / 1e9);
     assert_int_equal(mean_board(r, "physical")->n_method, METHODS * BUDGETS);
     kva_report_free(r);
     free(w);
