@@ -487,7 +487,7 @@ struct stack_range {
 
 } // namespace
 
-void kva_simt_arguments(const char *name, const void *args, size_t bytes)
+void kva_simt_argument(const char *name, const void *arg, size_t bytes)
 {
     if (any_memory)
         return;
@@ -497,12 +497,7 @@ void kva_simt_arguments(const char *name, const void *args, size_t bytes)
     for (size_t at = 0; at + sizeof(uintptr_t) <= bytes; at += sizeof(uintptr_t)) {
         uintptr_t p;
 
-        memcpy(&p, (const uint8_t *)args + at, sizeof p);
-        int32_t number = (int32_t)(uint32_t)p;
-
-        /* two flags or a number, and old bytes in the padding behind them */
-        if ((p & 0xfefe) == 0 || (number > -(1 << 20) && number < 1 << 20))
-            continue;
+        memcpy(&p, (const uint8_t *)arg + at, sizeof p);
         if ((p >= stack.low && p < stack.high) || (p >= low && p < high))
             mistake(name, 0, "an argument points to %s",
                     p >= low && p < high ? "the program's own memory" : "the stack");

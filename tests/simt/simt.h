@@ -96,9 +96,16 @@ struct kva_simt_held {
     const size_t *size;
     size_t n;
 };
-/* Tells of an argument that points to the stack of this thread or into the program:
- * memory no device reaches. */
-void kva_simt_arguments(const char *name, const void *args, size_t bytes);
+/* Tells of an argument that points, or holds words that point, to the stack of this
+ * thread or into the program: memory no device reaches. */
+void kva_simt_argument(const char *name, const void *arg, size_t bytes);
+template <typename T> inline void kva_simt_argument(const char *name, T arg)
+{
+    if constexpr (!std::is_arithmetic_v<T> && !std::is_enum_v<T>) {
+        __builtin_clear_padding(&arg); /* which may hold half of an old pointer */
+        kva_simt_argument(name, &arg, sizeof arg);
+    }
+}
 /* Told before a grid runs and after; NULL: nobody wants to know. */
 extern void (*kva_simt_around)(bool runs);
 /* NULL: launches run at once. False: not this one. */
@@ -166,7 +173,7 @@ template <typename... P> struct kva_simt_launch {
                            nullptr, nullptr,
                            0};
 
-        kva_simt_arguments(name, &all, sizeof all);
+        std::apply([this](const P &...x) { (kva_simt_argument(name, x), ...); }, all);
         if (kva_simt_hold && held(&h, all, std::index_sequence_for<P...>()))
             return;
         args = &all;
