@@ -365,6 +365,7 @@ static void words_repeat_what_was_given(void **state)
     kva_options_words(options(), none, &b);
     assert_string_equal(b.data, " --label 'a b'");
     kva_buf_release(&b);
+    reset(state);
 }
 
 int main(void)
