@@ -22,7 +22,7 @@ struct sums {
     float *slots; /* COLUMNS: the same in slot order while they are not sorted */
     int32_t *index;
     int slots_cap;
-    bool apart; /* attention adds to `slots` */
+    bool apart; /* attention adds to `slots`, until kva_collector_end */
 };
 
 struct kva_collector {
@@ -352,7 +352,6 @@ static enum kva_status prepare_columns(struct kva_collector *c,
                             "sums of attention over %d entries; at "
                             "most %d",
                             s->n, KVA_SUM_ENTRIES);
-        s->apart = false;
         if (view.sorted[h])
             continue;
         if (s->n > s->slots_cap) {

@@ -315,17 +315,16 @@ static void freed_slots_are_poisoned_where_asked(void **state)
 
 static void the_kept_digest_is_over_layer_head_and_positions(void **state)
 {
-    struct kva_kvstore *s = store_new(1, 2, 1, 1, KVA_F32, 8, KVA_KV_PHYSICAL);
-    const uint8_t bytes[] = {0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 6,   0,   0, 0,
-                             0, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 'a', 'b', 1, 0};
-    uint8_t want[32];
+    struct kva_kvstore *s = store_new(2, 2, 1, 1, KVA_F32, 8, KVA_KV_PHYSICAL);
+    const int32_t first = 0x01020304;
+    int32_t want[4][4]; /* layer, head, positions: little-endian */
 
     (void)state;
-    fill(s, 4, 3);
+    fill(s, first, 3);
     keep_now(s, LIST(s, 0, 2));
-    memcpy(want, bytes, sizeof want);
-    memcpy(want + 28, (const uint8_t[]){6, 0, 0, 0}, 4);
-    assert_true(kva_kvstore_kept_fnv(s) == kva_fnv1a64(want, 32));
+    for (int c = 0; c < 4; c++)
+        memcpy(want[c], (const int32_t[]){c / 2, c % 2, first, first + 2}, 16);
+    assert_true(kva_kvstore_kept_fnv(s) == kva_fnv1a64(want, sizeof want));
     kva_kvstore_free(s);
 }
 

@@ -311,6 +311,53 @@ static void the_cut_of_the_prompt_changes_no_bit(void **state)
     kva_model_close(m);
 }
 
+static void sessions_of_one_step_sum_over_their_own_rows(void **state)
+{
+    enum { PART = 120, CUT = 30 };
+    const struct kva_collect wants[] = {COLUMNS, CHUNKS};
+    struct kva_model *m = open_model("builtin:tiny-llama", "f32");
+    const size_t n = (size_t)PART * (size_t)m->arch.kv_heads,
+                 d = (size_t)m->arch.head_dim, heads = (size_t)m->arch.heads;
+    struct kva_session *alone[2], *both[2];
+    struct kva_row rows[2 * CUT];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        alone[i] = collecting(m, 0);
+        both[i] = collecting(m, 0);
+        feed(m, alone[i], ids + i * PART, PART, CUT, NULL);
+    }
+    for (int at = 0; at < PART; at += CUT) {
+        for (int i = 0; i < 2 * CUT; i++)
+            rows[i] = (struct kva_row){.session = both[i / CUT],
+                                       .token = ids[i / CUT * PART + at + i % CUT],
+                                       .target = -1};
+        OK(kva_step(m, rows, 2 * CUT, NULL, err));
+    }
+    for (int i = 0; i < 2; i++) {
+        struct kva_decide_in a = {0}, b = {0};
+
+        kva_session_decide_in(alone[i], &a);
+        kva_session_decide_in(both[i], &b);
+        for (int layer = 0; layer < m->arch.layers; layer++) {
+            const struct kva_query_stats *x, *y;
+
+            for (int w = 0; w < 2; w++)
+                assert_memory_equal(b.side(b.side_ctx, &wants[w], layer),
+                                    a.side(a.side_ctx, &wants[w], layer),
+                                    n * sizeof(float));
+            x = a.query_stats(a.side_ctx, &QUERIES, layer);
+            y = b.query_stats(b.side_ctx, &QUERIES, layer);
+            assert_int_equal(y->n, x->n);
+            assert_memory_equal(y->mean, x->mean, heads * d * sizeof *x->mean);
+            assert_memory_equal(y->cov, x->cov, heads * d * d * sizeof *x->cov);
+        }
+        kva_session_free(alone[i]);
+        kva_session_free(both[i]);
+    }
+    kva_model_close(m);
+}
+
 /* Every third entry of every KV head. */
 static struct kva_keep thirds(const struct kva_model *m, int n)
 {
@@ -440,6 +487,18 @@ static void add_rows(struct account *acc, const struct kva_arch *a, const float 
     }
 }
 
+/* One token of s, in a step whose first chunk of rows is another session's. */
+static void feed_behind(struct kva_model *m, struct kva_session *wide,
+                        struct kva_session *s, int32_t id)
+{
+    struct kva_row rows[KVA_CHUNK + 1];
+
+    for (int i = 0; i < KVA_CHUNK; i++)
+        rows[i] = (struct kva_row){.session = wide, .token = ids[i], .target = -1};
+    rows[KVA_CHUNK] = (struct kva_row){.session = s, .token = id, .target = -1};
+    OK(kva_step(m, rows, KVA_CHUNK + 1, NULL, err));
+}
+
 /* Queries and keys of layer 0 depend on token and position alone, so those of a session
  * that lost nothing are those of one that did. Blocks of 50, each third entry out after
  * a block, then single tokens of which each takes another's place: slots lose their
@@ -450,6 +509,7 @@ column_sums_are_those_of_a_plain_account_through_blocks_and_answers(void **state
     struct kva_model *m = open_model("builtin:tiny-llama", "f32");
     const struct kva_arch *a = &m->arch;
     struct kva_session *all = collecting(m, N), *s = collecting(m, 0);
+    struct kva_session *wide = open_session(m, KVA_F32, 0);
     struct account *acc = calloc((size_t)a->kv_heads, sizeof *acc);
     struct kva_decide_in in = {0};
     struct state t;
@@ -466,7 +526,10 @@ column_sums_are_those_of_a_plain_account_through_blocks_and_answers(void **state
         struct kva_keep list = {a->layers, a->kv_heads, rank, off};
         const float *got;
 
-        feed(m, s, ids + at, step, step == 1 ? 1 : 17, NULL);
+        if (at < 237)
+            feed(m, s, ids + at, step, step == 1 ? 1 : 17, NULL);
+        else
+            feed_behind(m, wide, s, ids[at]);
         for (int h = 0; h < a->kv_heads; h++)
             for (int i = 0; i < step; i++) {
                 struct account *c = &acc[h];
@@ -524,6 +587,7 @@ column_sums_are_those_of_a_plain_account_through_blocks_and_answers(void **state
     release(&t);
     free(acc);
     kva_session_free(all);
+    kva_session_free(wide);
     kva_session_free(s);
     kva_model_close(m);
 }
@@ -598,6 +662,7 @@ int main(void)
         cmocka_unit_test(a_padded_chunk_counts_zero_keys_and_zero_queries),
         cmocka_unit_test(query_statistics_are_those_before_the_rotation),
         cmocka_unit_test(the_cut_of_the_prompt_changes_no_bit),
+        cmocka_unit_test(sessions_of_one_step_sum_over_their_own_rows),
         cmocka_unit_test(sums_follow_their_entries_through_evictions_and_copies),
         cmocka_unit_test(
             column_sums_are_those_of_a_plain_account_through_blocks_and_answers),

@@ -63,6 +63,11 @@ static void impossible_heads_are_refused(void **state)
     kva_gguf_put_u32(f.w, "llama.embedding_length", 10);
     kva_gguf_put_u32(f.w, "llama.attention.head_count", 2);
     file_refused(&f, KVA_EFORMAT, "a head of 5 dimensions");
+    file_begin(&f);
+    kva_gguf_put_u32(f.w, "llama.embedding_length", 128);
+    kva_gguf_put_u32(f.w, "llama.attention.head_count", 2);
+    kva_gguf_put_u32(f.w, "llama.rope.dimension_count", 66);
+    file_refused(&f, KVA_EFORMAT, "66 rotated dimensions in a head of 64");
 }
 
 static void per_layer_arrays_match_the_layer_count(void **state)
