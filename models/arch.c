@@ -158,7 +158,7 @@ enum kva_status kva_arch_int(const struct kva_gguf *g, const char *arch, const c
 
     snprintf(full, sizeof full, "%s.%s", arch, key);
     if (!kva_gguf_i64(g, full, &v)) {
-        if (required)
+        if (required || kva_gguf_has(g, full))
             return KVA_FAIL(err, KVA_EFORMAT, "%s is missing or not an integer", full);
         return KVA_OK;
     }
@@ -207,7 +207,7 @@ enum kva_status kva_arch_real(const struct kva_gguf *g, const char *arch, const 
 
     snprintf(full, sizeof full, "%s.%s", arch, key);
     if (!kva_gguf_f64(g, full, &v)) {
-        if (required)
+        if (required || kva_gguf_has(g, full))
             return KVA_FAIL(err, KVA_EFORMAT, "%s is missing or not a number", full);
         return KVA_OK;
     }

@@ -54,9 +54,8 @@ static enum kva_status read_shape(struct loader *ld)
 {
     struct kva_arch *a = ld->a;
     struct kva_error *err = ld->err;
-    int experts = 0, experts_used = 0;
+    int experts = 0;
     double eps = 0, scale = 0;
-    int64_t n_tok = kva_gguf_array_len(ld->g, "tokenizer.ggml.tokens");
     const struct kva_gguf_tensor *embd = kva_gguf_find(ld->g, "token_embd.weight");
 
     KVA_TRY(kva_arch_int(ld->g, "llama", "block_count", true, 1, KVA_MAX_LAYERS,
@@ -84,11 +83,6 @@ static enum kva_status read_shape(struct loader *ld)
     a->score_scale = (float)scale;
 
     KVA_TRY(kva_arch_int(ld->g, "llama", "expert_count", false, 0, 1024, &experts, err));
-    KVA_TRY(kva_arch_int(ld->g, "llama", "expert_used_count", false, 0, 1024,
-                         &experts_used, err));
-    if (experts_used > experts)
-        return KVA_FAIL(err, KVA_EFORMAT, "llama.expert_used_count is %d of %d experts",
-                        experts_used, experts);
     if (experts)
         return KVA_FAIL(err, KVA_EUNSUPPORTED,
                         "llama with %d experts (a mixture) is not supported", experts);
@@ -97,10 +91,6 @@ static enum kva_status read_shape(struct loader *ld)
     if (embd->ne[1] < 1 || embd->ne[1] > INT32_MAX)
         return KVA_FAIL(err, KVA_EFORMAT, "token_embd.weight has %llu rows",
                         (unsigned long long)embd->ne[1]);
-    if (n_tok >= 0 && (uint64_t)n_tok != embd->ne[1])
-        return KVA_FAIL(err, KVA_EFORMAT,
-                        "%lld tokens in the vocabulary, %llu rows in token_embd",
-                        (long long)n_tok, (unsigned long long)embd->ne[1]);
     a->vocab = (int)embd->ne[1];
     return KVA_OK;
 }
@@ -133,6 +123,8 @@ static enum kva_status read_rope(struct loader *ld)
                 err, KVA_EUNSUPPORTED,
                 "llama.rope.scaling.type \"%.*s\" is not supported (none, linear)",
                 n < 32 ? (int)n : 32, s);
+    } else if (kva_gguf_has(ld->g, "llama.rope.scaling.type")) {
+        return KVA_FAIL(err, KVA_EFORMAT, "llama.rope.scaling.type is not a string");
     }
     KVA_TRY(kva_arch_int(ld->g, "llama", "attention.sliding_window", false, 0, INT32_MAX,
                          &window, err));

@@ -683,6 +683,11 @@ static bool real_at(const uint8_t *p, uint32_t type, double *out)
     return true;
 }
 
+bool kva_gguf_has(const struct kva_gguf *g, const char *key)
+{
+    return record_get(g, key) != NULL;
+}
+
 bool kva_gguf_i64(const struct kva_gguf *g, const char *key, int64_t *out)
 {
     const struct record *r = record_get(g, key);

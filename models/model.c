@@ -129,12 +129,7 @@ static enum kva_status load_gguf(struct kva_model *m, const struct kva_model_opt
 {
     const char *text = NULL;
     size_t n = 0;
-    int64_t parts = 0;
 
-    if (kva_gguf_i64(m->gguf, "split.count", &parts) && parts > 1)
-        return KVA_FAIL(err, KVA_EUNSUPPORTED,
-                        "one of %lld parts of a split model; merge the parts first",
-                        (long long)parts);
     if (opts && opts->check_tensors)
         KVA_TRY(kva_gguf_check_tensors(m->gguf, err));
     KVA_TRY(kva_arch_load(m->gguf, m->ops, &m->arch, err));

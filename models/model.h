@@ -39,6 +39,7 @@ int kva_gguf_tensors(const struct kva_gguf *g);
 const struct kva_gguf_tensor *kva_gguf_tensor_at(const struct kva_gguf *g, int i);
 const struct kva_gguf_tensor *kva_gguf_find(const struct kva_gguf *g, const char *name);
 /* Metadata. Integer widths are converted; false when absent or of another kind. */
+bool kva_gguf_has(const struct kva_gguf *g, const char *key);
 bool kva_gguf_i64(const struct kva_gguf *g, const char *key, int64_t *out);
 bool kva_gguf_f64(const struct kva_gguf *g, const char *key, double *out);
 bool kva_gguf_bool(const struct kva_gguf *g, const char *key, bool *out);

@@ -95,6 +95,12 @@ static void numbers_of_a_file_are_ranged(void **state)
     assert_int_equal(v, 5);
     assert_int_equal(kva_arch_int(g, "zz", "absent", true, 0, 9, &v, &e), KVA_EFORMAT);
     assert_string_equal(e.text, "zz.absent is missing or not an integer");
+    /* what is there in another form is no default */
+    assert_int_equal(kva_arch_int(g, "zz", "list", false, 0, 9, &v, NULL), KVA_EFORMAT);
+    assert_int_equal(kva_arch_int(g, "zz", "nan", false, 0, 9, &v, NULL), KVA_EFORMAT);
+    assert_int_equal(kva_arch_real(g, "zz", "list", false, &x, NULL), KVA_EFORMAT);
+    assert_int_equal(kva_arch_ints(g, "zz", "nan", false, 0, 9, 3, a, NULL), KVA_EFORMAT);
+    assert_int_equal(v, 5);
     OK(kva_arch_int(g, "zz", "n", true, 0, 12, &v, err));
     assert_int_equal(v, 12);
     e = (struct kva_error){0};
