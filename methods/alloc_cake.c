@@ -90,8 +90,6 @@ static enum kva_status observe(const struct kva_layer_view *view,
     double *x;
     float *w;
 
-    if (view->q == NULL || view->nq < rows)
-        return KVA_FAIL(err, KVA_EINVALID, "cake needs queries and the session has none");
     for (int h = 0; h < view->kv_heads; h++) {
         size_t n = view->off[h + 1] - view->off[h];
 

@@ -125,7 +125,6 @@ static enum kva_status observe(const struct kva_layer_view *view,
 
     if (view->table != NULL)
         return KVA_OK;
-    KVA_TRY(kva_window_check(view, rows, err));
     if (view->kv_heads > MAX_HEADS)
         return KVA_FAIL(err, KVA_EUNSUPPORTED, "gates of %d KV heads", view->kv_heads);
     g.q = kva_arena_alloc(view->scratch, ((size_t)rows + 1 + POSITIONS) * d, sizeof *g.q);

@@ -93,7 +93,6 @@ enum kva_status kva_output_scores(const struct kva_layer_view *view, int rows, i
     int group = view->heads / view->kv_heads;
     struct work t;
 
-    KVA_TRY(kva_window_check(view, rows, err));
     t = (struct work){
         .v = kva_room_read(view, view->v),
         .w = kva_arena_alloc(view->scratch, 3 * cells, sizeof *t.w),

@@ -67,7 +67,6 @@ static enum kva_status score(const struct kva_layer_view *view,
     double *x = kva_arena_alloc(view->scratch, 3 * most, sizeof *x);
     double *y = x + most, *z = y + most;
 
-    KVA_TRY(kva_window_check(view, rows, err));
     if (w == NULL || x == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "cake scores of %zu entries", most);
     for (int h = 0; h < view->kv_heads; h++) {

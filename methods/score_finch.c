@@ -89,7 +89,6 @@ static enum kva_status score(const struct kva_layer_view *view,
     if (view->question < 1)
         return KVA_FAIL(err, KVA_EINVALID,
                         "finch ranks by the question and none was read (visibility)");
-    KVA_TRY(kva_window_check(view, rows, err));
     if (w == NULL || z == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "finch scores of %zu entries", most);
     for (int h = 0; h < view->kv_heads; h++) {

@@ -212,12 +212,13 @@ static enum kva_status make_view(const struct kva_method *m,
         if (k[i].data != NULL)
             KVA_TRY(follow(view, &k[i], err));
     if (needs & KVA_NEEDS_QUERIES) {
-        if (in->queries == NULL)
+        if (in->queries != NULL)
+            view->nq = in->queries(in->queries_ctx, layer, &view->q, &view->q_pos);
+        if (view->nq < 1)
             return KVA_FAIL(err, KVA_EINVALID,
                             "%s needs queries and the session keeps none",
                             m->scorer->name);
-        view->nq = in->queries(in->queries_ctx, layer, &view->q, &view->q_pos);
-        if (needs & KVA_NEEDS_HOST && view->nq > 0)
+        if (needs & KVA_NEEDS_HOST)
             view->q = kva_room_queries(view, view->nq);
         if (view->q == NULL)
             return KVA_FAIL(err, KVA_ENOMEM, "%d queries of layer %d", view->nq, layer);

@@ -17,16 +17,6 @@ int kva_window_rows(const struct kva_layer_view *view, int window)
     return rows < 1 ? 1 : rows;
 }
 
-enum kva_status kva_window_check(const struct kva_layer_view *view, int rows,
-                                 struct kva_error *err)
-{
-    if (view->q == NULL || view->nq < rows || rows < 1)
-        return KVA_FAIL(err, KVA_EINVALID,
-                        "the scorer needs %d queries, the session has %d", rows,
-                        view->q == NULL ? 0 : view->nq);
-    return KVA_OK;
-}
-
 enum kva_status kva_window_attend(const struct kva_layer_view *view, int rows,
                                   bool follow, struct kva_window *w,
                                   struct kva_error *err)
@@ -36,7 +26,6 @@ enum kva_status kva_window_attend(const struct kva_layer_view *view, int rows,
     size_t stride = (size_t)view->heads * (size_t)view->head_dim;
     float *m;
 
-    KVA_TRY(kva_window_check(view, rows, err));
     if (off == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "window attention");
     for (int a = 0; a < view->heads; a++)

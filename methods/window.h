@@ -6,8 +6,8 @@
 #include "methods/method.h"
 
 /* Window rows a decision uses: `window`, no more than the last block and what the session
- * has; a context not longer than that uses half of its tokens, at least one
- * (methods.md 3.10). */
+ * has, which is a query at least; a context not longer than that uses half of its tokens,
+ * at least one (methods.md 3.10). */
 int kva_window_rows(const struct kva_layer_view *view, int window);
 
 /* Mean over the last `rows` queries of their attention weights, per query head over the
@@ -19,10 +19,8 @@ struct kva_window {
     int32_t first_pos; /* position of the oldest query used: entries from here on are the
                           window */
 };
-enum kva_status kva_window_check(const struct kva_layer_view *view, int rows,
-                                 struct kva_error *err); /* has it that many? */
 /* `follow`: the method reads m itself; else it is the backend's memory (room.h). The rest
- * from view->scratch. KVA_EINVALID when the view has fewer queries. */
+ * from view->scratch. */
 enum kva_status kva_window_attend(const struct kva_layer_view *view, int rows,
                                   bool follow, struct kva_window *w,
                                   struct kva_error *err);

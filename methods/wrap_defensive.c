@@ -213,9 +213,6 @@ static enum kva_status rescore(const struct kva_layer_view *view,
     (void)base;
     if (cut == NULL || worst == NULL || w == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "defensive scores of %zu entries", n);
-    if (view->q == NULL || view->nq < r.rows)
-        return KVA_FAIL(err, KVA_EINVALID, "defensive needs %d queries, there are %d",
-                        r.rows, view->q == NULL ? 0 : view->nq);
     memset(worst, 0, 2 * n * sizeof *worst);
     r.y = worst + 2 * n;
     r.x = worst + 3 * n; /* with kernel / 2 zeros on each side */

@@ -161,6 +161,15 @@ static void a_block_shorter_than_the_window_limits_it(void **state)
     assert_int_equal(recent_of(300, 64, "snapkv:recent=90", 44), 90);
 }
 
+static int no_queries(void *ctx, int layer, const float **q, const int32_t **q_pos)
+{
+    (void)ctx;
+    (void)layer;
+    (void)q;
+    (void)q_pos;
+    return 0;
+}
+
 static void a_session_without_queries_is_refused(void **state)
 {
     struct fixture f = fixture_new(1, 1, 1, 8, 30, 1, false, 4);
@@ -170,10 +179,13 @@ static void a_session_without_queries_is_refused(void **state)
     struct kva_error err = {0};
 
     (void)state;
-    in.queries = NULL;
-    assert_int_equal(kva_method_score(&m, &in, &sc, NULL, &err), KVA_EINVALID);
-    assert_string_equal(err.text, "snapkv needs queries and the session keeps none");
-    assert_null(sc.s);
+    for (int i = 0; i < 2; i++) {
+        in.queries = i == 0 ? NULL : no_queries;
+        err = (struct kva_error){0};
+        assert_int_equal(kva_method_score(&m, &in, &sc, NULL, &err), KVA_EINVALID);
+        assert_string_equal(err.text, "snapkv needs queries and the session keeps none");
+        assert_null(sc.s);
+    }
     fixture_release(&f);
 }
 
