@@ -261,6 +261,54 @@ static void a_bool_must_be_zero_or_one(void **state)
     kva_gguf_close(g);
 }
 
+/* Files differ in the width they give the same key. */
+static void numbers_of_every_width_are_read(void **state)
+{
+    static const struct {
+        uint32_t type;
+        int bytes;
+        uint64_t bits;
+        bool integer;
+        int64_t want;
+    } c[] = {
+        {0, 1, 0xff, true, 255},
+        {1, 1, 0xff, true, -1},
+        {2, 2, 0xfffe, true, 65534},
+        {3, 2, 0xfffe, true, -2},
+        {4, 4, 0xfffffffd, true, 4294967293},
+        {5, 4, 0xfffffffd, true, -3},
+        {10, 8, INT64_MAX, true, INT64_MAX},
+        {10, 8, (uint64_t)INT64_MAX + 1, false, 0}, /* no int64 */
+        {11, 8, (uint64_t)-4, true, -4},
+        {6, 4, 0xc0a00000, false, -5}, /* f32 */
+        {7, 1, 1, false, 0},           /* bool */
+        {12, 8, 0xc018000000000000, false, -6},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        uint8_t file[24 + 8 + 1 + 4 + 8] = "GGUF";
+        struct kva_gguf *g;
+        int64_t v = 0;
+        double x = 0;
+
+        put(file + 4, 3, 4);
+        put(file + 16, 1, 8);
+        put(file + 24, 1, 8);
+        file[32] = 'n';
+        put(file + 33, c[i].type, 4);
+        put(file + 37, c[i].bits, c[i].bytes);
+        assert_int_equal(kva_gguf_parse(file, 37 + (size_t)c[i].bytes, "w", &g, NULL),
+                         KVA_OK);
+        assert_true(kva_gguf_has(g, "n") && !kva_gguf_has(g, "m"));
+        assert_int_equal(kva_gguf_i64(g, "n", &v), c[i].integer);
+        assert_int_equal(kva_gguf_f64(g, "n", &x), c[i].integer || c[i].want != 0);
+        assert_true(!c[i].integer || v == c[i].want);
+        assert_true(x == (double)c[i].want);
+        kva_gguf_close(g);
+    }
+}
+
 static void the_alignment_must_be_a_sane_power_of_two(void **state)
 {
     (void)state;
@@ -415,6 +463,7 @@ int main(void)
         cmocka_unit_test(long_names_are_refused),
         cmocka_unit_test(arrays_are_bounded),
         cmocka_unit_test(a_bool_must_be_zero_or_one),
+        cmocka_unit_test(numbers_of_every_width_are_read),
         cmocka_unit_test(the_alignment_must_be_a_sane_power_of_two),
         cmocka_unit_test(overlapping_tensors_are_refused),
         cmocka_unit_test(the_number_of_elements_must_not_overflow),
