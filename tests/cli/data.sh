@@ -26,6 +26,7 @@ has suite_path_is_named "$T/err" "$T/nowhere.json"
 (cd "$T/" && check argument_wins 0 "$KVAUDIT" run wrong.json --db w.db --dry-run --data squad=mini.json)
 check sample_is_made_again 0 "$KVAUDIT" report --db "$T/none.db" --sample 'ruler/qa_1@700#0'
 has sample_has_its_prompt "$T/out" "--- context"
+is sample_has_one_list_of_spans "$(grep -A 1 -e '^--- spans' "$T/out" | cut -c 1-4 | tr '\n' ' ')" "---  E0   "
 
 bad_data() { # NAME JSON WORDS
   suite "$1" "$rest,\"data\":$2"

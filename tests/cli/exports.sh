@@ -89,6 +89,7 @@ sums() {
       "$(sql h "SELECT coalesce(sum($col), 0) FROM $2 WHERE $3")"
   done
 }
+is sets_that_stay_are_told_apart "$(jq -s 'map(.kept_fnv) | unique | length > 4' "$T/outcomes.jsonl")" true
 sums memory.jsonl memory true
 sums timing.jsonl timing "exec = 'alone'"
 is timing_is_of_rows_alone "$(jq -s length "$T/timing.jsonl")" "$(sql h "SELECT count(*) FROM timing WHERE exec = 'alone'")"

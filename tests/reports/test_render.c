@@ -63,6 +63,8 @@ static void json_parses_and_holds_unrounded_values(void **state)
              1e-15);
         assert_true(json_is_null(json_object_get(row, "ttft_ms")));
         assert_string_equal(json_string_value(json_object_get(row, "audit")), "PHYSICAL");
+        assert_string_equal(json_string_value(json_object_get(row, "method_spec")),
+                            "half+uniform");
     }
     assert_true(found);
     json_decref(doc);

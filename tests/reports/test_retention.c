@@ -223,6 +223,34 @@ static void the_front_and_what_chance_leaves_open(void **state)
     free(w);
 }
 
+/* Bytes in the unit that the axis and the head of the file name. */
+static void bytes_are_drawn_in_one_unit(void **state)
+{
+    struct world *w = simple_world();
+    struct kva_report *r;
+    const struct kva_figure *f;
+
+    (void)state;
+    for (int i = 0; i < w->d.n_outcomes; i++) {
+        bool dense = strcmp(w->cell[w->out[i].cell].method, "dense") == 0;
+
+        w->out[i].memory.kv_alloc_bytes = dense ? 8 << 20 : 2 << 20;
+        w->out[i].memory.kv_meta_bytes = 1 << 19;
+        w->out[i].memory.kv_peak_bytes = 6 << 20;
+    }
+    r = built(w, NULL);
+    f = fig(r, KVA_FIG_MEMORY);
+    assert_non_null(f);
+    assert_non_null(
+        strstr(f->tsv, "# row\talloc_MiB\tmeta_MiB\tpeak_MiB\tmethod\tkeep\n"));
+    assert_non_null(strstr(f->tsv, "\t8\t0.5\t6\tdense\tall\n"));
+    assert_non_null(strstr(f->tsv, "\t2\t0.5\t6\tgood\t50 %\n"));
+    assert_non_null(strstr(f->gp, "set xrange [0:9.01]"));
+    assert_non_null(strstr(f->gp, "'KV cache of one sample, MiB'"));
+    kva_report_free(r);
+    free(w);
+}
+
 static void a_variant_stands_beside_its_base(void **state)
 {
     struct world *w = world_new(1, 20);
@@ -303,6 +331,7 @@ int main(void)
         cmocka_unit_test(verdicts_against_dense_add_up_to_the_tasks),
         cmocka_unit_test(times_are_medians_with_quartiles_by_context),
         cmocka_unit_test(the_front_and_what_chance_leaves_open),
+        cmocka_unit_test(bytes_are_drawn_in_one_unit),
         cmocka_unit_test(retention_is_shown_task_by_task_on_request),
         cmocka_unit_test(a_variant_stands_beside_its_base),
     };
