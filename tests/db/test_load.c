@@ -114,6 +114,7 @@ static void a_hand_made_file_loads_completely(void **state)
     assert_int_equal(d.n_outcomes, 4);
     assert_true(d.outcomes[0].score == 0.25 && d.outcomes[0].sample == 0);
     assert_true(d.outcomes[1].score == 0.5 && d.outcomes[1].sample == 1);
+    assert_null(d.outcomes[0].error); /* of one that did not fail */
     assert_false(d.outcomes[0].has_timing);
     assert_false(d.outcomes[0].has_memory);
     assert_true(isnan(d.outcomes[0].gold_nll) && isnan(d.outcomes[0].span_e));
