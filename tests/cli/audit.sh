@@ -71,6 +71,14 @@ check plan_only 0 "$KVAUDIT" audit "$T/a.json" --db "$T/none.db" --dry-run
 if [ -e "$T/none.db" ]; then no plan_writes_nothing; else ok plan_writes_nothing; fi
 check report_without_an_audit 0 "$KVAUDIT" report --db "$db"
 
+# a budget that no head can live on: its claims are untested, the others are judged all the same
+cat >"$T/few.json" <<'END'
+{"schema": 1, "defaults": {"n": 1, "max_new_tokens": 2, "max_attempts": 1}, "models": ["builtin:retrieval"],
+ "methods": ["keydiff"], "tasks": ["ruler/niah_single_2@144"], "budgets": [{"keep": 0.5}, {"bytes": 1}]}
+END
+check failed_cells_are_exit_5 5 "$KVAUDIT" audit "$T/few.json" --db "$T/few.db" --progress none
+has failed_cells_are_untested "$T/out" "keydiff  1 bytes  physical  UNTESTED"
+has the_others_are_judged "$T/out" "MASK_ONLY"
 sed 's/"tasks"/"enforce": ["mask"], "tasks"/' "$T/a.json" >"$T/mask.json"
 check only_masks_is_usage 2 "$KVAUDIT" audit "$T/mask.json" --db "$T/none.db"
 has only_masks_says_why "$T/err" "nothing to audit"
