@@ -514,7 +514,8 @@ static enum kva_status title(struct draft *x, struct kva_board *b)
     if (b->n_task == 1)
         kva_buf_puts(&s, b->task_label[0]);
     else
-        kva_buf_printf(&s, "mean of %d tasks", b->n_used ? b->n_used : b->n_task);
+        kva_buf_printf(&s, "mean of %d task%s", b->n_used ? b->n_used : b->n_task,
+                       b->n_used == 1 ? "" : "s");
     for (int t = 0; t < b->n_task; t++) {
         below += b->below[t];
         weak += b->weak[t] && !b->used[t];

@@ -298,8 +298,9 @@ enum kva_status kva_noise_table(struct kva_report *r, const struct kva_data *d,
                 noise_row(r, d, t, b,
                           b->n_task == 1
                               ? b->task_label[0]
-                              : kva_arena_printf(&r->arena, "mean of %d tasks",
-                                                 b->n_used ? b->n_used : b->n_task),
+                              : kva_arena_printf(&r->arena, "mean of %d task%s",
+                                                 b->n_used ? b->n_used : b->n_task,
+                                                 b->n_used == 1 ? "" : "s"),
                           k, &n);
         }
     }

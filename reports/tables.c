@@ -430,7 +430,8 @@ static enum kva_status count_note(struct kva_report *r, struct kva_tab *t,
     shown = n.ranked + n.plain + n.incomplete + n.reference;
     sum = shown + n.below + n.weak;
     kva_buf_init(&s, 0);
-    kva_buf_printf(&s, "%d cells exist, %d shown above", n.exist, shown);
+    kva_buf_printf(&s, "%d cell%s, %d shown above", n.exist,
+                   n.exist == 1 ? " exists" : "s exist", shown);
     if (n.ranked)
         kva_buf_printf(&s, ", %d ranked", n.ranked);
     if (n.incomplete)
@@ -537,8 +538,8 @@ static void leader_notes(struct kva_report *r, struct kva_tab *t,
     if (b->n_task > 1 && b->n_used > 0) {
         used_tasks(b, &s);
         if (!s.failed)
-            kva_tab_note(r, t, "score: unweighted mean of %d tasks: %s.", b->n_used,
-                         s.data);
+            kva_tab_note(r, t, "score: unweighted mean of %d task%s: %s.", b->n_used,
+                         b->n_used == 1 ? "" : "s", s.data);
         r->nomem |= s.failed;
     }
     kva_buf_release(&s);
