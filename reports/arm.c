@@ -188,6 +188,8 @@ static void score_of_arm(const struct kva_data *d, const struct kva_cells *c,
     if (p.n_strata > 0) {
         arm->score = sum / p.n_strata;
         arm->score_ci = kva_stat_arm(p.s, (size_t)p.n_strata);
+        arm->n_unit = (int)kva_stat_units(p.s, (size_t)p.n_strata);
+        arm->n_scored = p.n;
     }
     kva_pairs_release(&p);
 }

@@ -167,7 +167,9 @@ enum kva_status kva_tally_count(const struct kva_duels *u, enum kva_tie_mode mod
                         "compare: %d wins, %d ties, %d losses and %d invalid do not add "
                         "up to %d pairs",
                         t->win, t->tie, t->loss, t->invalid, t->n);
-    t->p_sign = kva_stat_signtest((uint64_t)t->win, (uint64_t)t->loss);
+    t->p_sign = t->invalid == t->n
+                    ? (double)NAN
+                    : kva_stat_signtest((uint64_t)t->win, (uint64_t)t->loss);
     return KVA_OK;
 }
 

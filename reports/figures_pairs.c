@@ -96,8 +96,8 @@ static void against(struct kva_report *r, const char *reference, int number)
     kva_buf_putc(&body, '\n');
     f->caption = kva_arena_printf(
         &r->arena,
-        "Cells that a test tells apart (tie rule stat). Blue: the method is ahead, red: "
-        "%s."
+        "Cells that a test tells apart (tie rule stat). Blue: the method is ahead, "
+        "orange: %s."
         "%s",
         reference, left ? " The table has the pairs that found no room here." : "");
     if (!f->caption)

@@ -119,7 +119,8 @@ static void heat_data(const struct kva_heat *p, int n_panels,
 static void heat_panel(const struct kva_heat *p, const char *id, int k,
                        const struct kva_heat_axes *a, bool rotate, struct kva_buf *out)
 {
-    int step = p->n_x > 16 ? (p->n_x + 7) / 8 : 1, font = a->beside ? 9 : 10;
+    int step = p->n_x > 16 ? (p->n_x + 7) / 8 : 1,
+        font = a->beside || p->n_x > 11 ? 9 : 10;
 
     kva_buf_puts(out, "set title ");
     kva_gp_quote(out, p->title);
@@ -225,6 +226,8 @@ void kva_heat_figure(struct kva_report *r, enum kva_figure_kind kind, const char
         kva_buf_printf(&body, " margins %.3f,0.99,%.4f,%.4f spacing 0.015,0",
                        fmin(0.3, 0.05 + 0.0075 * (double)widest(axes)), 80.0 / f->height,
                        1 - 30.0 / f->height);
+    else if (axes->numbers) /* rotated names must not narrow a panel */
+        kva_buf_printf(&body, "\nset lmargin %zu\nset rmargin 1", 5 + widest(axes));
     kva_buf_putc(&body, '\n');
     for (int k = 0; k < n; k++) {
         if (!axes->numbers && k == 1)

@@ -115,6 +115,8 @@ struct kva_arm {
     int *cell; /* per task of the board: cell of the data, -1 none */
 
     int n_sample; /* with a score: several outcomes of a sample are one */
+    int n_unit;   /* contexts of the samples behind the score, task by task */
+    int n_scored; /* these samples */
     int expected, ok, truncated, failed;
     int fell_back; /* of ok: the allocator fell back to uniform shares */
     double score, effective, nll, length_stop;

@@ -73,31 +73,34 @@ static struct kva_col *columns(struct kva_report *r, const struct kva_arm **budg
     return col;
 }
 
-static void summaries(struct kva_report *r, const double *x, const double *y, int n,
+/* The points of a method that count: x shares held, then bytes, then retentions, `room`
+ * apart. The same rows and numbers as in summary.c, where boards rank. */
+static void summaries(struct kva_report *r, const double *x, size_t room, int n,
                       struct kva_val *v)
 {
+    const double *bytes = x + room, *y = bytes + room;
+    double lo = x[0], hi = x[0], at;
     bool rises = true;
-    double at;
 
     if (n < 2)
         return;
-    v[R_MEAN] = kva_val_number(kva_stat_mean_retention(x, y, (size_t)n));
-    at = kva_stat_budget_at(x, y, (size_t)n, 0.95, &rises);
-    if (isnan(at)) {
-        double most = x[0];
-
-        for (int i = 1; i < n; i++)
-            most = fmax(most, x[i]);
-        v[R_AT_95].text = kva_arena_printf(&r->arena, ">%.1f", 100 * most);
-    } else {
-        v[R_AT_95] = kva_val_number(at);
-        if (!rises)
-            v[R_AT_95].text = kva_arena_printf(&r->arena, "%.1f ?", 100 * at);
+    for (int i = 1; i < n; i++) {
+        lo = fmin(lo, x[i]);
+        hi = fmax(hi, x[i]);
     }
+    v[R_MEAN] = kva_val_number(kva_stat_mean_retention(bytes, y, (size_t)n));
+    at = kva_stat_budget_at(x, y, (size_t)n, 0.95, &rises);
+    v[R_AT_95] = kva_val_number(at);
+    if (isnan(at))
+        v[R_AT_95].text = kva_arena_printf(&r->arena, ">%.1f", 100 * hi);
+    else if (at <= lo || !rises)
+        v[R_AT_95].text =
+            kva_arena_printf(&r->arena, "%s%.1f%s", at <= lo ? "\xe2\x89\xa4" : "",
+                             100 * at, rises ? "" : " ?");
 }
 
 static void method_row(struct kva_report *r, const struct kva_board *b, const char *spec,
-                       const struct kva_arm **budget, int n, double *x, double *y,
+                       const struct kva_arm **budget, int n, double *x, size_t room,
                        struct kva_val *v)
 {
     int points = 0;
@@ -119,20 +122,22 @@ static void method_row(struct kva_report *r, const struct kva_board *b, const ch
         at[P_SCORE] = kva_val_number(a->score);
         at[P_RETENTION] = kva_val_interval(a->boot.ratio, a->boot.ratio_ci);
         at[P_LOSS] = kva_val_number(1 - a->boot.ratio);
-        if (!isnan(a->boot.ratio) && a->effective > 0) {
+        if (!isnan(a->boot.ratio) && a->effective > 0 &&
+            (b->ranks ? a->rank > 0 : a->ok >= a->expected)) {
             x[points] = a->effective;
-            y[points++] = a->boot.ratio;
+            x[points + room] = a->alloc + a->meta;
+            x[points++ + 2 * room] = a->boot.ratio;
         }
     }
     v[n * PER_BUDGET + R_SPEC] = kva_val_text(spec);
-    summaries(r, x, y, points, v + n * PER_BUDGET);
+    summaries(r, x, room, points, v + n * PER_BUDGET);
 }
 
 void kva_retention_table(struct kva_report *r, const struct kva_board *b)
 {
     size_t most = (size_t)b->n_arm + 1;
     const struct kva_arm **budget = kva_arena_alloc(&r->arena, most, sizeof *budget);
-    double *x = kva_arena_alloc(&r->arena, 2 * most, sizeof *x);
+    double *x = kva_arena_alloc(&r->arena, 3 * most, sizeof *x);
     struct kva_col *col = NULL;
     struct kva_tab *t;
     int n;
@@ -151,12 +156,13 @@ void kva_retention_table(struct kva_report *r, const struct kva_board *b)
             seen = strcmp(b->arm[i].spec, b->arm[k].spec) == 0;
         if (seen || !(row = kva_tab_row(r, t)))
             continue;
-        method_row(r, b, b->arm[k].spec, budget, n, x, x + most, row->cell);
+        method_row(r, b, b->arm[k].spec, budget, n, x, most, row->cell);
     }
     kva_tab_note(
         r, t,
         "Retention: score over the dense score, paired bootstrap. Mean retention "
-        "and the 95 %% point use the bytes held, not the nominal budget.");
+        "and the 95 %% point use the bytes held, not the nominal budget; complete rows "
+        "only.");
 }
 
 /* ---- T-VIS ---- */

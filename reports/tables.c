@@ -465,6 +465,7 @@ static void sample_notes(struct kva_report *r, struct kva_tab *t,
                          const struct kva_board *b)
 {
     const char *ties = b->ranks ? "; tied ranks are what the data allow." : ".";
+    const struct kva_arm *shared = NULL;
     int n = 0;
     double worst = 0;
 
@@ -474,10 +475,17 @@ static void sample_notes(struct kva_report *r, struct kva_tab *t,
         if (a->role != KVA_ARM_METHOD)
             continue;
         n = n == 0 || (a->n_sample && a->n_sample < n) ? a->n_sample : n;
+        if (!shared && a->n_unit > 0 && a->n_unit < a->n_scored)
+            shared = a;
         /* of the rows whose difference to dense is not shown */
         if (!(a->p_adj < r->opts.alpha) && a->boot.mde > worst)
             worst = a->boot.mde;
     }
+    if (shared)
+        kva_tab_note(r, t,
+                     "%d samples on %d contexts: samples that share a context are one "
+                     "unit of intervals, tests and MDE.",
+                     shared->n_scored, shared->n_unit);
     if (n > 0 && n < 100 && worst > 0)
         kva_tab_note(r, t,
                      "few samples: with n = %d, differences to dense below about %.0f "
@@ -485,6 +493,25 @@ static void sample_notes(struct kva_report *r, struct kva_tab *t,
                      n, ceil(100 * worst), ties);
     else if (n > 0 && n < 30)
         kva_tab_note(r, t, "few samples: n = %d%s", n, ties);
+}
+
+/* "Significantly better" is not transitive: a rank may be better than that of a row which
+ * scores more. */
+static void rank_note(struct kva_report *r, struct kva_tab *t, const struct kva_board *b)
+{
+    for (int k = 0; k < b->n_arm; k++)
+        for (int m = 0; m < b->n_arm; m++) {
+            const struct kva_arm *x = &b->arm[k], *y = &b->arm[m];
+
+            if (x->rank == 0 || y->rank <= x->rank || !(y->score > x->score) ||
+                !kva_same_budget(x, y))
+                continue;
+            kva_tab_note(r, t,
+                         "ranks count the methods that are significantly better: at %s, "
+                         "%s has %d of them and %s has %d, though it scores more.",
+                         x->budget_text, x->name, x->rank - 1, y->name, y->rank - 1);
+            return;
+        }
 }
 
 /* Equal nominal budgets are not equal bytes: bookkeeping counts as held. */
@@ -568,6 +595,7 @@ static void leader_notes(struct kva_report *r, struct kva_tab *t,
     held_note(r, t, b);
     fallback_note(r, t, b);
     sample_notes(r, t, b);
+    rank_note(r, t, b);
 }
 
 /* ---- tables ---- */

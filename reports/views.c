@@ -273,7 +273,10 @@ static void coverage_table(struct kva_report *r, const struct kva_data *d,
         v[V_METHOD] = kva_val_text(c->name[i]);
         v[V_SPEC] = kva_val_text(kva_report_clean(&r->arena, x->method));
         v[V_METHOD].title = v[V_SPEC].text;
-        v[V_KEEP] = kva_val_text(kva_report_budget(&r->arena, x->budget_kind, x->budget));
+        v[V_KEEP] =
+            kva_val_text(strcmp(x->method, "blind") == 0
+                             ? "none"
+                             : kva_report_budget(&r->arena, x->budget_kind, x->budget));
         v[V_ENFORCE] = kva_val_text(kva_report_clean(&r->arena, x->enforce));
         v[V_VISIBILITY] = kva_val_text(kva_report_clean(&r->arena, x->visibility));
         v[V_SCHEDULE] = kva_val_text(kva_report_clean(&r->arena, x->schedule));
