@@ -158,12 +158,13 @@ static enum kva_status parse_long(const struct kva_command *cmd, char **arg, int
     return assign(o, arg[1], err);
 }
 
-static bool is_given(const struct kva_opt *o)
+bool kva_option_given(const struct kva_opt *o)
 {
     switch (o->type) {
     case KVA_OPT_FLAG:
+        return *(int *)o->where > 0;
     case KVA_OPT_INT:
-        return *(int *)o->where != 0;
+        return *(int *)o->where >= o->min;
     case KVA_OPT_LIST:
         return ((struct kva_opt_list *)o->where)->n > 0;
     default:
@@ -177,14 +178,14 @@ static enum kva_status check_company(const struct kva_opt *table, struct kva_err
     for (const struct kva_opt *o = table; o->name; o++) {
         size_t n = strncmp(o->help, "with --", 7) == 0 ? strcspn(o->help, ":") : 0;
         const char *name = o->help, *colon = o->help + n;
-        bool met = n == 0 || !is_given(o);
+        bool met = n == 0 || !kva_option_given(o);
 
         while (!met && (name = strstr(name, "--")) != NULL && name < colon) {
             const struct kva_opt *other;
 
             name += 2;
             other = by_name(table, name, strcspn(name, " :"));
-            met = other != NULL && is_given(other);
+            met = other != NULL && kva_option_given(other);
         }
         if (!met)
             return KVA_FAIL(err, KVA_EINVALID, "--%s goes %.*s", o->name, (int)n,

@@ -58,9 +58,10 @@ void kva_options_man(struct kva_buf *out);        /* roff of kvaudit.1 */
 void kva_options_completion(struct kva_buf *out); /* bash */
 /* The word as a shell reads it back, quoted when it must be. */
 void kva_shell_quote(const char *word, struct kva_buf *out);
+/* An INT below its minimum was not given. */
+bool kva_option_given(const struct kva_opt *o);
 /* The options that were given, a blank before each, without those named in `except`
- * (ends with NULL): " --set defaults.n=3 --limit 4". An INT below its minimum was not
- * given. */
+ * (ends with NULL): " --set defaults.n=3 --limit 4". */
 void kva_options_words(const struct kva_opt *table, const char *const *except,
                        struct kva_buf *out);
 /* First database: --db, else KVAUDIT_DB, else ./kvaudit.db */

@@ -53,15 +53,16 @@ void kva_options_words(const struct kva_opt *table, const char *const *except,
     for (const struct kva_opt *o = table; o->name != NULL; o++) {
         const struct kva_opt_list *list = o->where;
 
-        if (among(o->name, except))
+        if (among(o->name, except) || !kva_option_given(o))
             continue;
-        if (o->type == KVA_OPT_FLAG && *(int *)o->where > 0)
+        if (o->type == KVA_OPT_FLAG)
             word(o, NULL, out);
-        if (o->type == KVA_OPT_INT && *(int *)o->where >= o->min)
+        else if (o->type == KVA_OPT_INT)
             kva_buf_printf(out, " --%s %d", o->name, *(int *)o->where);
-        if (o->type == KVA_OPT_STR && *(const char **)o->where != NULL)
+        else if (o->type != KVA_OPT_LIST)
             word(o, *(const char **)o->where, out);
-        for (int i = 0; o->type == KVA_OPT_LIST && i < list->n; i++)
-            word(o, list->v[i], out);
+        else
+            for (int i = 0; i < list->n; i++)
+                word(o, list->v[i], out);
     }
 }
