@@ -10,7 +10,7 @@
 
 #include "kernels/cuda/attend.h"
 #include "kernels/cuda/exp.cuh"
-#include "kernels/cuda/shim.cuh"
+#include "kernels/cuda/warp.cuh"
 
 #define PAGE   32
 #define UNSEEN INT32_MAX /* position of a key that nobody sees */
@@ -111,8 +111,7 @@ KVA_DEVICE void attend_query(const attend_item &it, int h, int u, uint16_t *hi,
         x[i] = real && d < it.view.dim_k ? q[d] : 0.0f;
         top = fmaxf(top, fabsf(x[i]));
     }
-    for (int o = KVA_WARP / 2; o; o >>= 1)
-        top = fmaxf(top, __shfl_xor_sync(KVA_FULL, top, o));
+    top = kva_warp_max(top);
     e = (int)(kva_bits(top) >> 23) - 127; /* top in [2^e, 2^(e+1)) */
     e = e < -80 ? -80 : e > 100 ? 100 : e;
     up = kva_bits_float((uint32_t)(14 - e + 127) << 23);
@@ -184,7 +183,7 @@ template <int D> KVA_DEVICE void attend_frag_turned(uint32_t r[4], const uint16_
                                   lane / 16 * 8);
 }
 
-/* Largest and smallest over the four lanes of a row, and over a warp. */
+/* Over the four lanes of a row. */
 KVA_DEVICE float attend_row_max(float x)
 {
     x = fmaxf(x, __shfl_xor_sync(KVA_FULL, x, 1));
@@ -194,24 +193,6 @@ KVA_DEVICE float attend_row_sum(float x)
 {
     x += __shfl_xor_sync(KVA_FULL, x, 1);
     return x + __shfl_xor_sync(KVA_FULL, x, 2);
-}
-KVA_DEVICE int32_t attend_warp_max(int32_t x)
-{
-    for (int o = KVA_WARP / 2; o; o >>= 1) {
-        int32_t y = __shfl_xor_sync(KVA_FULL, x, o);
-
-        x = y > x ? y : x;
-    }
-    return x;
-}
-KVA_DEVICE int32_t attend_warp_min(int32_t x)
-{
-    for (int o = KVA_WARP / 2; o; o >>= 1) {
-        int32_t y = __shfl_xor_sync(KVA_FULL, x, o);
-
-        x = y < x ? y : x;
-    }
-    return x;
 }
 
 /* Pages [first, end) of a KV head whose first entry is at or before position `limit`: a
@@ -267,8 +248,7 @@ KVA_DEVICE int attend_rank(const struct kva_dev_view &v, int h, int page)
         return page * PAGE + lane;
     for (int i = lane; i < page; i += KVA_WARP)
         n += __popc(v.live[table[i]]);
-    for (int o = KVA_WARP / 2; o; o >>= 1)
-        n += __shfl_xor_sync(KVA_FULL, n, o);
+    n = kva_warp_sum(n);
     if (page * PAGE < v.len[h])
         n += __popc(v.live[table[page]] & ((1u << lane) - 1u));
     return n;

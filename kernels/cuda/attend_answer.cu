@@ -89,8 +89,8 @@ answer_kernel(const attend_item *items, int unit_tiles)
     __syncthreads();
 
     const int32_t pos = unit_pos[lane / 4], mine = unit_pos[lane % UNITS];
-    const int32_t oldest = attend_warp_min(mine == INT32_MIN ? INT32_MAX : mine);
-    const int32_t newest = attend_warp_max(mine < 0 ? 0 : mine);
+    const int32_t oldest = kva_warp_min(mine == INT32_MIN ? INT32_MAX : mine);
+    const int32_t newest = kva_warp_max(mine < 0 ? 0 : mine);
     const float factor = factors[lane / 4];
     float o[D / 8][2], m = -INFINITY, l = 0.0f;
 #pragma unroll

@@ -37,10 +37,9 @@ KVA_KERNEL(THREADS) combine_kernel(const attend_item *items, struct kva_attend_c
     if (it.sink)
         top = it.sink[head];
     for (int i = 0; i < runs; i++) {
-        const float *ml = it.ml + 2 * (((size_t)i * it.rows + row) * it.heads + head);
+        const size_t p = ((size_t)i * it.rows + row) * it.heads + head;
 
-        if (ml[1] != 0.0f)
-            top = fmaxf(top, ml[0]);
+        top = fmaxf(top, it.ml[2 * p]); /* -inf of a run in which nothing was seen */
     }
 #pragma unroll
     for (int d = 0; d < KVA_ATTEND_DIM / KVA_WARP; d++)

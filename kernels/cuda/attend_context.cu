@@ -114,15 +114,15 @@ context_kernel(const attend_item *items)
         pos[r] = tail[1];
     }
     const int32_t mine = attend_tail(my_q + lane % 16 * PITCH, D)[1];
-    const int32_t oldest = attend_warp_min(mine == INT32_MIN ? INT32_MAX : mine);
-    const int32_t newest = attend_warp_max(mine < 0 ? 0 : mine);
+    const int32_t oldest = kva_warp_min(mine == INT32_MIN ? INT32_MAX : mine);
+    const int32_t newest = kva_warp_max(mine < 0 ? 0 : mine);
     int32_t latest = attend_tail(qs + lane * PITCH, D)[1];
     for (int i = lane + KVA_WARP; i < UNITS; i += KVA_WARP) {
         int32_t p = attend_tail(qs + i * PITCH, D)[1];
 
         latest = p > latest ? p : latest;
     }
-    end = attend_reach(v, h, first, end, attend_warp_max(latest));
+    end = attend_reach(v, h, first, end, kva_warp_max(latest));
 
     float o[WIDE / 8][4], m[2] = {-INFINITY, -INFINITY}, l[2] = {0.0f, 0.0f};
 #pragma unroll

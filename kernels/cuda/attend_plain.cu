@@ -75,19 +75,6 @@ KVA_DEVICE int32_t plain_position(const attend_item &it, int u)
     return row < it.rows ? it.pos[row] : INT32_MIN;
 }
 
-KVA_DEVICE float warp_max(float x)
-{
-    for (int o = KVA_WARP / 2; o; o >>= 1)
-        x = fmaxf(x, __shfl_xor_sync(KVA_FULL, x, o));
-    return x;
-}
-KVA_DEVICE float warp_sum(float x)
-{
-    for (int o = KVA_WARP / 2; o; o >>= 1)
-        x += __shfl_xor_sync(KVA_FULL, x, o);
-    return x;
-}
-
 template <int D>
 KVA_KERNEL(THREADS)
 plain_kernel(const attend_item *items, int unit_tiles)
@@ -133,11 +120,11 @@ plain_kernel(const attend_item *items, int unit_tiles)
         plain_scores<D>(it, my_q, ks + lane * (D + 1), key, pos, s);
 #pragma unroll
         for (int i = 0; i < MINE; i++) {
-            float top = fmaxf(m[i], warp_max(s[i])), by = attend_shrink(m[i], top);
+            float top = fmaxf(m[i], kva_warp_max(s[i])), by = attend_shrink(m[i], top);
 
             m[i] = top;
             s[i] = kva_exp(s[i] - (top == -INFINITY ? 0.0f : top));
-            l[i] = fmaf(l[i], by, warp_sum(s[i]));
+            l[i] = fmaf(l[i], by, kva_warp_sum(s[i]));
 #pragma unroll
             for (int d = 0; d < D / KVA_WARP; d++)
                 o[i][d] = kva_mul(o[i][d], by);
@@ -218,7 +205,7 @@ template <int D> KVA_KERNEL(THREADS) plain_sums_kernel(const attend_item *items)
             for (int i = 0; i < it.n_sums; i++) {
                 float *y = it.sums[(size_t)i * v.kv_heads + h] + rank, sum = *y;
 
-                for (int u = 0; u < UNITS && unit0 + u < units; u++)
+                for (int u = 0; u < UNITS; u++) /* 0 of those that do not exist */
                     sum += ps[u * PAGE + lane];
                 *y = sum;
             }

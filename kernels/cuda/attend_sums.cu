@@ -61,7 +61,7 @@ sums_kernel(const attend_item *items)
     int32_t nearest = key_pos[lane];
     for (int i = lane; i < KEYS; i += KVA_WARP)
         nearest = key_pos[i] < nearest ? key_pos[i] : nearest;
-    nearest = attend_warp_min(nearest);
+    nearest = kva_warp_min(nearest);
 
     for (int unit0 = 0; unit0 < units; unit0 += UNITS) {
         const int group = it.heads / v.kv_heads;
@@ -73,7 +73,7 @@ sums_kernel(const attend_item *items)
 
             newest = p > newest ? p : newest;
         }
-        if (attend_warp_max(newest) < nearest) /* the same in every warp */
+        if (kva_warp_max(newest) < nearest) /* the same in every warp */
             continue;
 #pragma unroll 1
         for (int i = 0; i < 16; i++) {

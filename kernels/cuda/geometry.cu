@@ -4,18 +4,10 @@
  * A warp takes a row; lane l adds up dims l, l + 32, ... in double, so a row is read once
  * in whole sectors. These kernels are bound by memory: 2 FLOP a byte. */
 #include "kernels/cuda/geometry.h"
-#include "kernels/cuda/shim.cuh"
+#include "kernels/cuda/warp.cuh"
 
 #define ROWS_WARP 4 /* rows of a warp */
 #define WARPS     8
-
-/* The sum over the warp, in every lane. */
-KVA_DEVICE double warp_sum(double v)
-{
-    for (int x = 16; x > 0; x /= 2)
-        v += __shfl_xor_sync(KVA_FULL, v, x);
-    return v;
-}
 
 KVA_DEVICE double square_sum(const float *x, int dim, int lane)
 {
@@ -23,7 +15,7 @@ KVA_DEVICE double square_sum(const float *x, int dim, int lane)
 
     for (int d = lane; d < dim; d += KVA_WARP)
         sum = fma((double)x[d], (double)x[d], sum);
-    return warp_sum(sum);
+    return kva_warp_sum(sum);
 }
 
 /* grid (rows / (WARPS * ROWS_WARP), heads) */
@@ -60,9 +52,9 @@ measure(struct kva_dev_rows x, const float *centre, float *s)
                     with = fma(v, (double)c[d], with);
             }
         }
-        sum = warp_sum(sum);
+        sum = kva_warp_sum(sum);
         if (WHAT == KVA_COSINE) {
-            with = warp_sum(with);
+            with = kva_warp_sum(with);
             sum = sum > 0 && cc > 0 ? with / (sqrt(sum) * cc) : 0;
         } else if (WHAT != KVA_NORM1) {
             sum = sqrt(sum);

@@ -229,15 +229,15 @@ move_kernel(kva_dev_pages to, kva_dev_pages from, const kva_dev_move *move,
     }
 }
 
-template <typename V>
+/* A page is a multiple of 16 bytes, since it has P rows. */
 KVA_KERNEL(MOVERS)
 copy_kernel(kva_dev_pages p, const int32_t *from, const int32_t *to)
 {
     size_t a = (size_t)from[blockIdx.x], b = (size_t)to[blockIdx.x];
-    const V *src = (const V *)page_at(p, (int32_t)a);
-    V *dst = (V *)page_at(p, (int32_t)b);
+    const uint4 *src = (const uint4 *)page_at(p, (int32_t)a);
+    uint4 *dst = (uint4 *)page_at(p, (int32_t)b);
 
-    for (size_t i = threadIdx.x; i < p.page_bytes / sizeof(V); i += MOVERS)
+    for (size_t i = threadIdx.x; i < p.page_bytes / sizeof *src; i += MOVERS)
         dst[i] = src[i];
     if (threadIdx.x < P)
         p.pos[b * P + threadIdx.x] = p.pos[a * P + threadIdx.x];
@@ -256,14 +256,12 @@ KVA_KERNEL(MOVERS) poison_kernel(kva_dev_pages p, int32_t id, int slot, int end)
         page[i] = 0xffff;
 }
 
-/* Whether every row can go four numbers at a time. */
+/* Whether every row can go four numbers at a time: pages are aligned. */
 bool in_quads(const kva_dev_pages &p, const float *a, size_t a_stride, const float *b,
               size_t b_stride)
 {
-    uintptr_t odd = (uintptr_t)p.base % 16 | p.page_bytes % 16 | (uintptr_t)a % 16 |
-                    (uintptr_t)b % 16;
-
-    return odd == 0 && ((size_t)p.dim_k | (size_t)p.dim_v | a_stride | b_stride) % 4 == 0;
+    return ((uintptr_t)a | (uintptr_t)b) % 16 == 0 &&
+           ((size_t)p.dim_k | (size_t)p.dim_v | a_stride | b_stride) % 4 == 0;
 }
 
 unsigned blocks_for(size_t warps)
@@ -367,17 +365,8 @@ extern "C" void kva_kv_move(struct kva_dev_pages to, struct kva_dev_pages from,
 extern "C" void kva_kv_copy(struct kva_dev_pages pages, const int32_t *from,
                             const int32_t *to, size_t n, void *stream)
 {
-    if (n == 0)
-        return;
-    if (pages.page_bytes % 16 == 0) {
-        auto k = copy_kernel<uint4>;
-
-        KVA_LAUNCH(k, (unsigned)n, MOVERS, 0, stream, pages, from, to);
-    } else {
-        auto k = copy_kernel<uint16_t>;
-
-        KVA_LAUNCH(k, (unsigned)n, MOVERS, 0, stream, pages, from, to);
-    }
+    if (n > 0)
+        KVA_LAUNCH(copy_kernel, (unsigned)n, MOVERS, 0, stream, pages, from, to);
 }
 
 extern "C" void kva_kv_poison(struct kva_dev_pages pages, int32_t page, int slot, int end,

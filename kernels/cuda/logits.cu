@@ -12,6 +12,7 @@
  * by id stay. Masses are whole multiples of 2^-32: integer additions in any order. */
 #include "kernels/cuda/exp.cuh"
 #include "kernels/cuda/rows.h"
+#include "kernels/cuda/warp.cuh"
 
 typedef unsigned long long wide;
 
@@ -104,17 +105,12 @@ logits_stats(const float *logits, int n, const int32_t *target, int32_t *argmax,
         return;
     for (int i = t; i < n; i += STAT_THREADS)
         sum += exp((double)z[i] - (double)best.value);
-#pragma unroll
-    for (int d = KVA_WARP / 2; d; d >>= 1)
-        sum += __shfl_xor_sync(KVA_FULL, sum, d);
+    sum = kva_warp_sum(sum);
     if (t % KVA_WARP == 0)
         part[t / KVA_WARP] = sum;
     __syncthreads();
     if (t < KVA_WARP) {
-        sum = part[t];
-#pragma unroll
-        for (int d = KVA_WARP / 2; d; d >>= 1)
-            sum += __shfl_xor_sync(KVA_FULL, sum, d);
+        sum = kva_warp_sum(part[t]);
         if (t == 0)
             nll[blockIdx.x] = log(sum) - ((double)z[want] - (double)best.value);
     }
@@ -144,15 +140,8 @@ KVA_DEVICE wide mass_of(float z, float top, float inverse)
 KVA_DEVICE wide sum_before(wide v, wide *part, wide *all)
 {
     int lane = (int)threadIdx.x % KVA_WARP, warp = (int)threadIdx.x / KVA_WARP;
-    wide up = v, base = 0, total = 0;
+    wide up = kva_warp_upto(v), base = 0, total = 0;
 
-#pragma unroll
-    for (int d = 1; d < KVA_WARP; d <<= 1) {
-        wide o = __shfl_up_sync(KVA_FULL, up, d);
-
-        if (lane >= d)
-            up += o;
-    }
     if (lane == KVA_WARP - 1)
         part[warp] = up;
     __syncthreads();

@@ -68,8 +68,8 @@ pool_heads(struct kva_dev_pool p, float *s)
             sum += pooled<MAX>(near, begin, j, n, p.kernel);
         __syncthreads();
     }
-    if (j < held)
-        s[p.off[h] + (size_t)j] = j >= n ? 0.0f : (float)(BEFORE ? sum : sum / group);
+    if (j < held) /* 0 from n on */
+        s[p.off[h] + (size_t)j] = (float)(BEFORE ? sum : sum / group);
 }
 
 void kva_dev_pool_heads(const struct kva_dev_pool *p, float *s, void *stream)

@@ -22,17 +22,6 @@ static size_t shared_bytes(int rows, int dim)
     return (steps * (size_t)TILE_FLOATS(rows) + TILE_FLOATS(OUTS)) * sizeof(float);
 }
 
-/* Four consecutive floats. */
-KVA_DEVICE void quad(const float *x, float to[4])
-{
-    float4 v = *(const float4 *)(const void *)x;
-
-    to[0] = v.x;
-    to[1] = v.y;
-    to[2] = v.z;
-    to[3] = v.w;
-}
-
 /* acc += v w' over the dims of one tile. */
 template <int QUADS>
 KVA_DEVICE void multiply(const float *vs, const float *ws, float acc[4 * QUADS][8])
@@ -45,9 +34,9 @@ KVA_DEVICE void multiply(const float *vs, const float *ws, float acc[4 * QUADS][
 
 #pragma unroll
         for (int q = 0; q < QUADS; q++)
-            quad(v + d * TILE_WIDE(32 * QUADS) + 32 * q, a + 4 * q);
-        quad(w + d * TILE_WIDE(OUTS), b);
-        quad(w + d * TILE_WIDE(OUTS) + 64, b + 4);
+            tile_quad(v + d * TILE_WIDE(32 * QUADS) + 32 * q, a + 4 * q);
+        tile_quad(w + d * TILE_WIDE(OUTS), b);
+        tile_quad(w + d * TILE_WIDE(OUTS) + 64, b + 4);
 #pragma unroll
         for (int i = 0; i < 4 * QUADS; i++)
 #pragma unroll

@@ -5,6 +5,7 @@
  * norm's sum every operation is that of the CPU, rounded where it rounds. */
 #include "kernels/cuda/exp.cuh"
 #include "kernels/cuda/rows.h"
+#include "kernels/cuda/warp.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / KVA_WARP };
 
@@ -20,9 +21,7 @@ KVA_KERNEL(THREADS) rmsnorm(const float *x, const float *w, float eps, int dim, 
 
     for (int i = t; i < dim; i += THREADS)
         sum = fmaf(x[row + (size_t)i], x[row + (size_t)i], sum);
-#pragma unroll
-    for (int d = KVA_WARP / 2; d; d >>= 1)
-        sum = kva_add(sum, __shfl_xor_sync(KVA_FULL, sum, d));
+    sum = kva_warp_sum(sum);
     if (t % KVA_WARP == 0)
         part[t / KVA_WARP] = sum;
     if (!KVA_MUT(20))

@@ -46,16 +46,27 @@ KVA_DEVICE void tile_load_down(const float *x, size_t stride, int rows, int dims
     }
 }
 
+/* Four consecutive floats of shared memory. */
+KVA_DEVICE void tile_quad(const float *x, float to[4])
+{
+    float4 v = *(const float4 *)(const void *)x;
+
+    to[0] = v.x;
+    to[1] = v.y;
+    to[2] = v.z;
+    to[3] = v.w;
+}
+
 template <int ROWS>
 KVA_DEVICE void tile_step(const float *xs, const float *ys, float acc[4][4])
 {
     const float *x = xs + (int)threadIdx.x / 16 * 4, *y = ys + (int)threadIdx.x % 16 * 4;
 
     for (int d = 0; d < TILE_DEEP; d++) {
-        float4 a = *(const float4 *)(const void *)(x + d * TILE_WIDE(ROWS));
-        float4 b = *(const float4 *)(const void *)(y + d * TILE_WIDE(TILE_COLS));
-        float u[4] = {a.x, a.y, a.z, a.w}, v[4] = {b.x, b.y, b.z, b.w};
+        float u[4], v[4];
 
+        tile_quad(x + d * TILE_WIDE(ROWS), u);
+        tile_quad(y + d * TILE_WIDE(TILE_COLS), v);
 #pragma unroll
         for (int i = 0; i < 4; i++)
 #pragma unroll

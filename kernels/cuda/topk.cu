@@ -4,7 +4,7 @@
  * launch a digit, each of whose blocks first finds the digit before from the counts of
  * the launch before. Integer atomics count, so no result depends on their order. */
 #include "kernels/cuda/topk.h"
-#include "kernels/cuda/shim.cuh"
+#include "kernels/cuda/warp.cuh"
 
 #define THREADS 512
 #define WARPS   (THREADS / KVA_WARP)
@@ -92,13 +92,7 @@ KVA_DEVICE void find_digit(const uint32_t *hist, int pass, struct finding *f,
 
     for (int i = 0; i < OWN; i++)
         mine += hist[top - i];
-    upto = mine;
-    for (int d = 1; d < KVA_WARP; d *= 2) {
-        uint32_t below = __shfl_up_sync(KVA_FULL, upto, d);
-
-        if (lane >= d)
-            upto += below;
-    }
+    upto = kva_warp_upto(mine);
     if (lane == KVA_WARP - 1)
         f->of_warp[t / KVA_WARP] = upto;
     __syncthreads();
@@ -328,13 +322,6 @@ share_digits(struct kva_dev_contest x, int groups, const struct kva_dev_cut *ahe
                 hist[i]);
 }
 
-KVA_DEVICE uint32_t warp_sum(uint32_t v)
-{
-    for (int d = KVA_WARP / 2; d > 0; d /= 2)
-        v += __shfl_xor_sync(KVA_FULL, v, d);
-    return v;
-}
-
 /* grid (cells, rest / PART) */
 KVA_KERNEL(THREADS)
 share_counts(struct kva_dev_contest x, int groups, const struct kva_dev_cut *ahead,
@@ -361,8 +348,8 @@ share_counts(struct kva_dev_contest x, int groups, const struct kva_dev_cut *ahe
             level += in && key == cut.key;
         }
     }
-    above = warp_sum(above);
-    level = warp_sum(level);
+    above = kva_warp_sum(above);
+    level = kva_warp_sum(level);
     if (threadIdx.x % KVA_WARP == 0 && above > 0)
         atomicAdd(&out[blockIdx.x], above);
     if (threadIdx.x % KVA_WARP == 0 && level > 0)
