@@ -18,7 +18,7 @@ extern "C" {
     "from a device's in last bits"
 
 /* Orders of threads and blocks. In SHUFFLE_B each warp runs as far as it comes before
- * another one moves. */
+ * another one moves, and asynchronous copies land when they are started. */
 enum kva_simt_order {
     SIMT_FORWARD,
     SIMT_BACKWARD,

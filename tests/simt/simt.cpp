@@ -41,7 +41,7 @@ enum state { READY, AT_BARRIER, IN_WARP, DONE };
 
 struct copy {
     void *to;
-    const void *from;
+    const void *from; /* NULL: it has landed */
 };
 
 struct collective { /* one warp operation that lanes are arriving at */
@@ -709,7 +709,10 @@ void kva_async16(void *shared, const void *global)
     asm volatile("" : : "r"(touch) : "memory");
     memcpy(touch, shared, sizeof touch);
     asm volatile("" : : "r"(touch) : "memory");
-    now->copies.push_back({shared, global});
+    /* a device may do it at any time from here to the wait: the ends of that are tried */
+    if (order == SIMT_SHUFFLE_B)
+        memcpy(shared, global, sizeof touch);
+    now->copies.push_back({shared, order == SIMT_SHUFFLE_B ? nullptr : global});
 }
 
 void kva_async_commit(void)
@@ -726,7 +729,8 @@ void kva_simt_async_wait(int newest)
     groups -= (size_t)newest;
     n = now->commits[groups - 1];
     for (size_t i = 0; i < n; i++)
-        memcpy(now->copies[i].to, now->copies[i].from, 16);
+        if (now->copies[i].from != nullptr)
+            memcpy(now->copies[i].to, now->copies[i].from, 16);
     now->copies.erase(now->copies.begin(), now->copies.begin() + (ptrdiff_t)n);
     now->commits.erase(now->commits.begin(), now->commits.begin() + (ptrdiff_t)groups);
     for (size_t &c : now->commits)

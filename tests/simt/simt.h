@@ -12,7 +12,8 @@
  * copies nobody waited for, a launch a device would refuse, an argument that points to
  * the stack or into the program, a launch from within a kernel. Shared memory is refilled
  * with 0xFF (NaN) for each block and has its exact size, so that the address sanitizer
- * sees overruns; an asynchronous copy happens at its wait.
+ * sees overruns; an asynchronous copy happens at its wait, in one of the orders when it
+ * is started.
  *
  * Not modelled: KVA_SIMT_LIMITS. */
 #ifndef KVA_SIMT_H

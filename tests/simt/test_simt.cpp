@@ -248,6 +248,45 @@ TEST(asynchronous_copies_arrive_at_their_wait_and_unwaited_ones_are_told)
 #endif
 }
 
+/* Refilled while others may still read it; they have when it is waited for. */
+KVA_KERNEL(64) refilled(const float *in, float *out, bool barrier)
+{
+    KVA_SHARED(uint4, tile, 16);
+    float *f = (float *)tile;
+    int t = (int)threadIdx.x;
+
+    f[t] = -1;
+    __syncthreads();
+    out[t] = f[63 - t];
+    if (barrier)
+        __syncthreads();
+    if (t < 16)
+        kva_async16(tile + t, in + 4 * t);
+    kva_async_commit();
+    __syncthreads();
+    kva_async_wait<0>();
+    __syncthreads();
+    out[64 + t] = f[t];
+}
+TEST(an_asynchronous_copy_may_land_before_its_wait)
+{
+    auto run = [](bool barrier) {
+        std::vector<float> in = random_floats(64), out(128);
+
+        KVA_LAUNCH(refilled, 1, 64, 0, nullptr, in.data(), out.data(), barrier);
+        CHECK(memcmp(&out[64], in.data(), 64 * sizeof(float)) == 0);
+        out.resize(64);
+        return out;
+    };
+    auto good = in_orders([&] { return run(true); });
+
+    CHECK(run(false) == good);
+    parity_order(SIMT_SHUFFLE_B);
+    auto bad = run(false);
+    parity_order(0);
+    CHECK(bad != good);
+}
+
 /* ---- shared memory ---- */
 
 KVA_KERNEL(32) reads_unwritten(float *out)

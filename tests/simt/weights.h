@@ -66,7 +66,7 @@ static std::vector<int> row_lengths(kva_type type)
     int block = kva_type_get(type)->block_elements;
 
     if (block == 1)
-        return {1, 33, 256, 300, 1284};
+        return {1, 33, 256, 300, 301, 1284};
     if (block == 32)
         return {32, 288, 1376};
     return {256, 1280};
