@@ -380,7 +380,7 @@ TEST(a_ranking_gives_the_budgets_of_the_methods)
         scores x = make(cells, round < 4 ? 12 : 100000, false);
         std::vector<int> reserve(cells.size()), b(cells.size());
         struct kva_scores sc = {};
-        int32_t newest = 89;
+        int32_t newest = *std::max_element(x.pos.begin(), x.pos.end());
         uint64_t total = 0;
 
         sc.layers = 1;
