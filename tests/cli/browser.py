@@ -65,7 +65,7 @@ class Page:
 
 
 class Browser:
-    def __init__(self, timeout=60):
+    def __init__(self, timeout=300):
         self.timeout = timeout
         self.profile = tempfile.mkdtemp(prefix="kvaudit-browser-")
         to_child, self.out = (_high(fd) for fd in os.pipe())

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# real_mask.sh - mask equals physical bit for bit in ref on SmolLM2, one method per schedule, about 150
+# real_mask.sh - mask equals physical bit for bit in ref on SmolLM2, one method per schedule, about 100
 # tokens; the masked run holds dense bytes.
 . tests/cli/common.inc
 . tests/cli/proof.inc

@@ -65,7 +65,7 @@ if [ -n "$want" ]; then
 fi
 export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES-0} KVAUDIT_OFFLINE=1 HOME=${HOME:-$out}
 
-version=$(timeout 10 "$bin/kvaudit" --version 2>/dev/null | head -1)
+version=$(timeout 10 "$bin/kvaudit" --version 2>/dev/null | head -1 | tr -d '\000')
 
 # A text as a JSON string: control characters become blanks, what is no ASCII (and may be cut in two) "?".
 ascii() { LC_ALL=C tr -s '\000-\037' ' ' | LC_ALL=C tr '\177-\377' '?'; }
