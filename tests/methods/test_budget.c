@@ -42,6 +42,7 @@ static void texts_are_the_shortest_decimals(void **state)
         {{KVA_BUDGET_KEEP, 2500}, "keep=0.25"},
         {{KVA_BUDGET_KEEP, 1}, "keep=0.0001"},
         {{KVA_BUDGET_KEEP, 1000}, "keep=0.1"},
+        {{KVA_BUDGET_KEEP, 9999}, "keep=0.9999"},
         {{KVA_BUDGET_KEEP, 10000}, "keep=1"},
         {{KVA_BUDGET_TOKENS, 256}, "tokens=256"},
         {{KVA_BUDGET_BYTES, 1048576}, "bytes=1048576"},

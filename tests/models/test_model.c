@@ -116,6 +116,36 @@ static void a_file_and_the_builtin_are_the_same_model(void **state)
     unlink(path);
 }
 
+static void weights_that_are_not_finite_are_found_where_asked_for(void **state)
+{
+    char path[] = "/tmp/kva-test-model-XXXXXX";
+    const float inf = INFINITY;
+    const struct kva_gguf_tensor *t;
+    struct kva_model *m = NULL;
+    struct kva_error e = {0};
+    struct kva_gguf *g;
+    struct kva_buf file;
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_true(fd >= 0);
+    kva_buf_init(&file, 0);
+    OK(kva_tiny_build(NULL, &file, err));
+    OK(kva_gguf_parse(file.data, file.len, "tiny", &g, err));
+    t = kva_gguf_find(g, "output_norm.weight");
+    memcpy(file.data + ((const char *)t->data - file.data), &inf, sizeof inf);
+    kva_gguf_close(g);
+    OK(kva_write_file(path, file.data, file.len, err));
+    kva_model_close(open_model(path, "f32"));
+    assert_int_equal(
+        kva_model_open(path, &(struct kva_model_opts){.check_tensors = true}, &m, &e),
+        KVA_EFORMAT);
+    assert_non_null(strstr(e.text, "output_norm.weight"));
+    kva_buf_release(&file);
+    close(fd);
+    unlink(path);
+}
+
 static void what_cannot_be_opened_is_said(void **state)
 {
     struct kva_model *m = NULL;
@@ -200,6 +230,7 @@ int main(void)
         cmocka_unit_test(the_tiny_model_says_what_it_is),
         cmocka_unit_test(the_tiny_vocabulary_merges_th_and_the),
         cmocka_unit_test(a_file_and_the_builtin_are_the_same_model),
+        cmocka_unit_test(weights_that_are_not_finite_are_found_where_asked_for),
         cmocka_unit_test(what_cannot_be_opened_is_said),
         cmocka_unit_test(out_of_memory_while_opening_is_a_result),
         cmocka_unit_test(threads_change_no_bit),
