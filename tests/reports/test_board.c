@@ -25,6 +25,36 @@ static void ranks_are_one_plus_the_significantly_better_and_ties_are_ties(void *
     free(w);
 }
 
+/* a has the first 45 of 60 right, y 35 of these (p = 0.002), x the last 34 (p = 0.12). */
+static void a_better_rank_of_a_lower_score_is_explained(void **state)
+{
+    char a[61] = "", x[61] = "", y[61] = "";
+    struct world *w = world_new(1, 60), *simple = simple_world();
+    struct kva_report *r;
+
+    (void)state;
+    for (int i = 0; i < 60; i++) {
+        a[i] = i < 45 ? '1' : '0';
+        x[i] = i >= 26 ? '1' : '0';
+        y[i] = i < 35 ? '1' : '0';
+    }
+    add_cell(w, 0, "a", 0.5, "physical", a);
+    add_cell(w, 0, "dense", 1, "dense", a);
+    add_cell(w, 0, "x", 0.5, "physical", x);
+    add_cell(w, 0, "y", 0.5, "physical", y);
+    r = built(w, NULL);
+    assert_int_equal(arm(mean_board(r, "physical"), "x", 0.5)->rank, 1);
+    assert_int_equal(arm(mean_board(r, "physical"), "y", 0.5)->rank, 2);
+    assert_true(noted(tab(r, "board1"), "at 50 %, x has 0 of them and y has 1, though it "
+                                        "scores more."));
+    kva_report_free(r);
+    r = built(simple, NULL);
+    assert_false(noted(tab(r, "board1"), "ranks count"));
+    kva_report_free(r);
+    free(simple);
+    free(w);
+}
+
 static void retention_delta_and_nats_are_scaled_by_dense_and_blind(void **state)
 {
     struct world *w = simple_world();
@@ -638,6 +668,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(budgets_are_named_in_full),
         cmocka_unit_test(ranks_are_one_plus_the_significantly_better_and_ties_are_ties),
+        cmocka_unit_test(a_better_rank_of_a_lower_score_is_explained),
         cmocka_unit_test(retention_delta_and_nats_are_scaled_by_dense_and_blind),
         cmocka_unit_test(answer_nats_separate_rows_that_the_score_ties),
         cmocka_unit_test(a_task_below_its_floor_is_in_no_mean),

@@ -171,6 +171,13 @@ static void sign_tests_of_the_document(void **state)
         duel[i].verdict[KVA_TIE_EXACT] = i < 88 ? KVA_WIN : KVA_LOSS;
     assert_int_equal(kva_tally_count(&u, KVA_TIE_EXACT, &t, NULL), KVA_OK);
     NEAR(t.p_sign, 6.6e-24, 5e-26);
+    for (int i = 0; i < 90; i++)
+        duel[i].verdict[KVA_TIE_EXACT] = i ? KVA_INVALID : KVA_TIE;
+    assert_int_equal(kva_tally_count(&u, KVA_TIE_EXACT, &t, NULL), KVA_OK);
+    NEAR(t.p_sign, 1, 0);
+    duel[0].verdict[KVA_TIE_EXACT] = KVA_INVALID; /* nothing was judged */
+    assert_int_equal(kva_tally_count(&u, KVA_TIE_EXACT, &t, NULL), KVA_OK);
+    assert_true(isnan(t.p_sign));
     free(duel);
 }
 

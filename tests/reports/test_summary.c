@@ -47,6 +47,32 @@ static void the_worked_summary_numbers_come_out(void **state)
     free(w);
 }
 
+/* Prompts of unlike length, and a row that lacks a sample: it is in neither. */
+static void two_tables_say_the_same_mean_retention(void **state)
+{
+    struct world *w = three_budgets();
+    struct kva_report *r;
+
+    (void)state;
+    for (int o = 0; o < 50; o++) { /* of the smallest budget */
+        w->out[o].memory.kv_dense_bytes *= 3;
+        w->out[o].memory.kv_alloc_bytes *= 2;
+        w->out[o].memory.kv_live_bytes *= 2;
+    }
+    for (int lacks = 0; lacks < 2; lacks++) {
+        w->out[150].status = S(lacks ? "oom" : "ok");
+        r = built(w, NULL);
+        assert_int_equal(number(tab(r, "-summary"), 0, "budgets"), 3 - lacks);
+        assert_string_equal(word(tab(r, "-retention"), 0, "method"), "a");
+        NEAR(number(tab(r, "-retention"), 0, "mean_retention"),
+             number(tab(r, "-summary"), 0, "mean_retention"), 0);
+        NEAR(number(tab(r, "-retention"), 0, "budget_at_95"),
+             number(tab(r, "-summary"), 0, "budget_at_95"), 0);
+        kva_report_free(r);
+    }
+    free(w);
+}
+
 static void a_level_never_reached_says_more_than_the_largest(void **state)
 {
     struct world *w = world_new(1, 100);
@@ -199,6 +225,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_worked_summary_numbers_come_out),
+        cmocka_unit_test(two_tables_say_the_same_mean_retention),
         cmocka_unit_test(a_level_never_reached_says_more_than_the_largest),
         cmocka_unit_test(a_row_off_the_front_is_dominated_only_when_significantly_worse),
         cmocka_unit_test(incomplete_rows_are_on_no_front_and_in_no_summary),
