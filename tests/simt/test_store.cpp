@@ -138,7 +138,8 @@ void compare(const twins &t, const backend &b, const char *after)
             CHECK_OK(kva_kvstore_gather_layer(t.s[i], layer, first.data(), off.data(),
                                               NULL, all[i].data(), err));
         }
-        if (memcmp(all[0].data(), all[1].data(), all[0].size() * 4) != 0)
+        if (!all[0].empty() &&
+            memcmp(all[0].data(), all[1].data(), all[0].size() * 4) != 0)
             FAIL("after %s: layer %d holds other values", after, layer);
         /* the mirror, which only kernels read, is the host's books */
         kva_kvstore_view(t.s[1], layer, &v);
@@ -344,7 +345,7 @@ TEST(pages_that_a_trim_moves_take_rows_and_positions_along)
     backend b;
     kva_kvshape shape = {1, 2, 128, 128, KVA_F16};
     const int n = 256, rounds = 16;
-    std::vector<float> x = random_floats((size_t)n * 512);
+    std::vector<float> x = random_floats((size_t)(n * 512 + rounds));
     std::vector<int32_t> pos((size_t)n), rank = {5};
     twins t;
 
