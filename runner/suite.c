@@ -442,8 +442,10 @@ static void read_task(struct sx *x, json_t *v, const char *ptr)
         return;
     }
     kva_sx_join(base, ptr, "ctx");
-    if (strchr(id, '@'))
+    if (strchr(id, '@')) {
         kva_sx_bad(x, base, true, "the id '%s' already names a length", id);
+        return;
+    }
     if (list_size(ctx) == 0)
         kva_sx_bad(x, base, false, "an empty list of lengths leaves no task");
     for (size_t i = 0; i < list_size(ctx); i++) {
