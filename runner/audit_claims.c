@@ -81,8 +81,7 @@ enum kva_finding kva_claims_headline(const struct kva_claim_result r[KVA_CLAIMS]
     return worst;
 }
 
-/* ---- K1, K2
- * ------------------------------------------------------------------------------ */
+/* ---- K1, K2 ---- */
 
 double kva_claim_packed(const struct kva_claim_bytes *b)
 {
@@ -138,8 +137,7 @@ struct kva_claim_result kva_claim_ratio(double kept_share, double nominal_share)
     return r;
 }
 
-/* ---- K3
- * ------------------------------------------------------------------------------ */
+/* ---- K3 ---- */
 
 struct kva_claim_result kva_claim_equal(const struct kva_claim_equal *e)
 {
@@ -194,8 +192,7 @@ double kva_fakekey_leak(const double *score, const double *value, const uint8_t 
     return (sum + hidden) / (live + fake) - sum / live;
 }
 
-/* ---- K4
- * ------------------------------------------------------------------------------ */
+/* ---- K4 ---- */
 
 static const uint8_t PARTS[KVA_SPLITS][2] = {{0, 2}, {0, 1}, {1, 3}, {3, 2}, {0, 3}};
 
@@ -313,8 +310,7 @@ struct kva_claim_result kva_claim_score(const struct kva_difference *d, bool ide
     return r;
 }
 
-/* ---- K5 .. K8
- * ------------------------------------------------------------------------------ */
+/* ---- K5 .. K8 ---- */
 
 double kva_claim_jaccard(const int32_t *a, int na, const int32_t *b, int nb)
 {

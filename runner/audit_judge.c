@@ -24,8 +24,7 @@ struct group {
     int n;
 };
 
-/* ---- finding cells
- * ----------------------------------------------------------------------- */
+/* ---- finding cells ---- */
 
 static bool audited(const struct kva_cell *c)
 {
@@ -134,8 +133,7 @@ static const struct kva_probe_cell *probe_of(const struct judge *j, int base)
     return NULL;
 }
 
-/* ---- bytes: K1, K2, K7, K8
- * ---------------------------------------------------------------- */
+/* ---- bytes: K1, K2, K7, K8 ---- */
 
 static double row_bytes(const struct kva_db_memory *m)
 {
@@ -297,8 +295,7 @@ static void judge_bytes(const struct judge *j, int base, int cell, struct sums *
     }
 }
 
-/* ---- K3: outcomes and probes
- * -------------------------------------------------------------- */
+/* ---- K3: outcomes and probes ---- */
 
 static void count_pairs(const struct judge *j, int x, int y, struct kva_claim_equal *e)
 {
@@ -372,8 +369,7 @@ static struct kva_claim_result equal_of(const struct judge *j, const struct grou
     return r;
 }
 
-/* ---- K4: arms a, b, c, d
- * ------------------------------------------------------------------ */
+/* ---- K4: arms a, b, c, d ---- */
 
 static double value_of(const struct kva_data_outcome *o, bool nats)
 {
@@ -501,8 +497,7 @@ out:
     return rc;
 }
 
-/* ---- K5, K6
- * ------------------------------------------------------------------------------ */
+/* ---- K5, K6 ---- */
 
 static struct kva_claim_result leak_of(const struct judge *j, const struct group *g)
 {
@@ -549,8 +544,7 @@ static struct kva_claim_result incremental_of(const struct judge *j,
     return kva_claim_incremental(rel, exact ? 0 : 1e-3);
 }
 
-/* ---- rows
- * -------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 static void fact(struct kva_audit_row *r, const char *name, double value,
                  const struct kva_interval *ci, const char *fmt, size_t n)
@@ -700,8 +694,7 @@ static enum kva_status judge_row(struct judge *j, const struct group *g,
     return KVA_OK;
 }
 
-/* ---- all rows
- * ---------------------------------------------------------------------------- */
+/* ---- all rows ---- */
 
 static enum kva_status index_data(struct judge *j, struct kva_arena *arena,
                                   struct kva_error *err)

@@ -89,8 +89,7 @@ static enum kva_status note(struct kva_probe_cell *c, enum kva_status rc,
     return KVA_OK;
 }
 
-/* ---- K3
- * ---------------------------------------------------------------------------------- */
+/* ---- K3 ---- */
 
 /* The logits that follow the question and each token of the gold answer but the last. */
 static enum kva_status teacher_force(const struct kva_unit_run *u, struct kva_live *l,
@@ -253,8 +252,7 @@ out:
     return rc;
 }
 
-/* ---- K6
- * ---------------------------------------------------------------------------------- */
+/* ---- K6 ---- */
 
 /* A block prefill in the plainest form: read, decide, cut, over and over. */
 static enum kva_status read_in_blocks(struct kva_unit_run *u, const struct kva_cell *cell,
@@ -329,8 +327,7 @@ out:
     return rc;
 }
 
-/* ---- K5
- * ---------------------------------------------------------------------------------- */
+/* ---- K5 ---- */
 
 static enum kva_status add_leak(struct kva_probes *p, const struct kva_probe_leak *row,
                                 struct kva_error *err)
@@ -450,8 +447,7 @@ out:
     return rc;
 }
 
-/* ---- one question of a unit
- * -------------------------------------------------------------- */
+/* ---- one question of a unit ---- */
 
 static const struct kva_job *masked_twin(const struct probe *pr,
                                          const struct kva_job *job)

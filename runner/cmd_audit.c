@@ -36,8 +36,7 @@ const struct kva_opt *kva_cmd_audit_options(void)
     return table;
 }
 
-/* ---- suite, arms, plan
- * ------------------------------------------------------------------- */
+/* ---- suite, arms, plan ---- */
 
 static enum kva_status load(const char *path, struct kva_suite *s, struct kva_error *err)
 {
@@ -71,8 +70,7 @@ static enum kva_status probe(const char *path, const struct kva_sweep_opts *o,
     return kva_probes_run(p, &kva_interrupted, err);
 }
 
-/* ---- what was found
- * ---------------------------------------------------------------------- */
+/* ---- what was found ---- */
 
 static json_t *real(double v)
 {

@@ -46,8 +46,7 @@ const struct kva_opt *kva_cmd_doctor_options(void)
     return table;
 }
 
-/* ---- the machine
- * --------------------------------------------------------------------------------- */
+/* ---- the machine ---- */
 
 struct finding {
     const char *what;
@@ -204,9 +203,7 @@ static int machine(void)
     return bad ? kva_status_exit(KVA_ENO) : 0;
 }
 
-/* ---- one model
- * -------------------------------------------------------------------------------------
- */
+/* ---- one model ---- */
 
 static enum kva_status describe(struct kva_model *m, struct kva_error *err)
 {
@@ -261,9 +258,7 @@ static enum kva_status describe(struct kva_model *m, struct kva_error *err)
     return rc;
 }
 
-/* ---- filters
- * ------------------------------------------------------------------------------------------
- */
+/* ---- filters ---- */
 
 static enum kva_status tokenize_line(struct kva_model *m, json_t *v, struct kva_buf *out,
                                      struct kva_error *err)
@@ -399,9 +394,7 @@ out:
     return rc;
 }
 
-/* ---- entry
- * ---------------------------------------------------------------------------------------------
- */
+/* ---- entry ---- */
 
 static enum kva_status with_model(struct kva_error *err)
 {

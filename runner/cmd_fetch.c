@@ -41,8 +41,7 @@ const struct kva_opt *kva_cmd_fetch_options(void)
     return table;
 }
 
-/* ---- what to fetch
- * ------------------------------------------------------------------------------ */
+/* ---- what to fetch ---- */
 
 struct want {
     const struct kva_model_entry *model; /* NULL: the item */
@@ -218,9 +217,7 @@ out:
     return rc;
 }
 
-/* ---- output
- * -------------------------------------------------------------------------------------
- */
+/* ---- output ---- */
 
 static enum kva_status emit(const char *key, json_t *list, struct kva_error *err)
 {
@@ -276,9 +273,7 @@ static enum kva_status list(const struct kva_model_entry *e, size_t n,
     return rc;
 }
 
-/* ---- fetching
- * ------------------------------------------------------------------------------------
- */
+/* ---- fetching ---- */
 
 static enum kva_status fetch_item(const struct want *w, const struct kva_fetch_opts *o,
                                   struct kva_buf *path, const char **status,

@@ -81,8 +81,7 @@ struct listing {
     json_t *items;       /* JSON */
 };
 
-/* ---- models
- * ------------------------------------------------------------------------------------ */
+/* ---- models ---- */
 
 static enum kva_status list_models(struct listing *l, struct kva_error *err)
 {
@@ -137,8 +136,7 @@ static enum kva_status list_models(struct listing *l, struct kva_error *err)
     return KVA_OK;
 }
 
-/* ---- methods
- * ------------------------------------------------------------------------------------ */
+/* ---- methods ---- */
 
 static void param_value(const struct kva_param *p, double v, char out[32])
 {
@@ -339,8 +337,7 @@ static enum kva_status list_methods(struct listing *l, struct kva_error *err)
     return KVA_OK;
 }
 
-/* ---- tasks, metrics, views
- * ------------------------------------------------------------------------ */
+/* ---- tasks, metrics, views ---- */
 
 static enum kva_status list_tasks(struct listing *l, struct kva_error *err)
 {
@@ -408,9 +405,7 @@ static enum kva_status list_views(struct listing *l, struct kva_error *err)
     return KVA_OK;
 }
 
-/* ---- runs
- * -------------------------------------------------------------------------------------------
- */
+/* ---- runs ---- */
 
 /* The key of the run's suite; NULL: greedy. */
 static json_t *sampling_of(const struct kva_data_run *r)
@@ -473,9 +468,7 @@ static enum kva_status list_runs(struct listing *l, struct kva_error *err)
     return rc;
 }
 
-/* ---- entry
- * -------------------------------------------------------------------------------------------
- */
+/* ---- entry ---- */
 
 static const struct kind {
     const char *name;

@@ -12,9 +12,7 @@
 
 #define DEFAULT_WAVE 64
 
-/* ---- waves
- * ---------------------------------------------------------------------------------------
- */
+/* ---- waves ---- */
 
 struct ended_ctx {
     struct kva_unit_state *st;

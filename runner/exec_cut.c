@@ -247,8 +247,7 @@ static enum kva_status open_blind(struct kva_unit_state *st, struct kva_live *l,
     return KVA_OK;
 }
 
-/* ---- one cell: from job to decided session
- * ---------------------------------------------------- */
+/* ---- one cell: from job to decided session ---- */
 
 enum kva_status kva_live_begin(struct kva_unit_state *st, const struct kva_job *job,
                                struct kva_live *l, struct kva_error *err)

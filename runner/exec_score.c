@@ -11,8 +11,7 @@
 
 #include "metrics/metric.h"
 
-/* ---- spans
- * ------------------------------------------------------------------------------ */
+/* ---- spans ---- */
 
 static int group_named(struct kva_span_groups *g, const char *id)
 {
@@ -158,8 +157,7 @@ bool kva_unit_protected(const struct kva_unit_run *u, int q, const struct kva_ce
     return any;
 }
 
-/* ---- scores
- * ----------------------------------------------------------------------------- */
+/* ---- scores ---- */
 
 static enum kva_status add_score(struct kva_result *r, const char *name, int version,
                                  double value, const struct kva_buf *extracted,

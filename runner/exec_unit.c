@@ -64,8 +64,7 @@ void kva_result_fail(struct kva_result *r, const struct kva_error *why)
     forget_scores(r);
 }
 
-/* ---- prompts
- * ------------------------------------------------------------------------------ */
+/* ---- prompts ---- */
 
 static enum kva_status ids_to_tokens(const int32_t *ids, size_t n, struct kva_tokens *t,
                                      struct kva_error *err)
@@ -183,8 +182,7 @@ out:
     return rc;
 }
 
-/* ---- identity
- * ------------------------------------------------------------------------------ */
+/* ---- identity ---- */
 
 static void hash_part(const struct kva_item *it, const char *text, size_t n,
                       const int32_t *ids, size_t n_ids, char hex[65])
@@ -348,8 +346,7 @@ out:
     return rc;
 }
 
-/* ---- opening
- * -------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 /* A record that cannot be used, or a sample that does not fit, fails its own jobs: it
  * stays in the count (u->bad) with nothing but its index. */

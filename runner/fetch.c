@@ -37,8 +37,7 @@ enum kva_status kva_fetch_space(const char *path, int64_t bytes, struct kva_erro
     return KVA_OK;
 }
 
-/* ---- a second name for a cached file
- * ---------------------------------------------------------- */
+/* ---- a second name for a cached file ---- */
 
 static enum kva_status copy(const char *from, const char *to, struct kva_error *err)
 {
@@ -94,8 +93,7 @@ enum kva_status kva_fetch_place(const char *from, const char *target,
     return rc == KVA_OK ? kva_sync_dir_of(target, err) : rc;
 }
 
-/* ---- transfer, proof, name
- * ---------------------------------------------------------------------- */
+/* ---- transfer, proof, name ---- */
 
 /* job.part into `blob`, or into the directory of blobs under its SHA-256 when `blob` is
  * NULL. A file that is not what it should be is thrown away and fetched once more. */
@@ -167,8 +165,7 @@ static enum kva_status look(const char *path, const struct kva_fetch_item *it,
     return kva_fetch_verify(path, it->bytes, it->sha256, etag, err);
 }
 
-/* ---- own cache
- * ---------------------------------------------------------------------------------- */
+/* ---- own cache ---- */
 
 /* Unpinned files are found again by a link named after the address. */
 static void url_key(const char *url, char out[40])
@@ -243,9 +240,7 @@ out:
     return rc;
 }
 
-/* ---- hub
- * --------------------------------------------------------------------------------------
- */
+/* ---- hub ---- */
 
 static void escape(const char *text, const char *keep, struct kva_buf *out)
 {

@@ -17,9 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- places
- * -------------------------------------------------------------------------------------
- */
+/* ---- places ---- */
 
 enum kva_status kva_hub_root(struct kva_buf *out, struct kva_error *err)
 {
@@ -170,9 +168,7 @@ out:
     return rc;
 }
 
-/* ---- locks
- * --------------------------------------------------------------------------------------
- */
+/* ---- locks ---- */
 
 /* Whoever held the lock may have removed its file: then it locks nobody out any more. */
 static bool still_there(int fd, const char *path)
@@ -221,8 +217,7 @@ enum kva_status kva_fetch_lock(const char *path, int *fd, struct kva_error *err)
     return KVA_FAIL(err, KVA_EINTERRUPTED, "interrupted while waiting for %s", path);
 }
 
-/* ---- hashes, computed once
- * ---------------------------------------------------------------------- */
+/* ---- hashes, computed once ---- */
 
 /* Both hashes of a file in one pass. sha1 is that of a git blob: of "blob SIZE\0" and the
  * bytes. */

@@ -43,8 +43,7 @@ struct xfer {
     struct kva_fetch_progress progress;
 };
 
-/* ---- the part and its notes
- * ------------------------------------------------------------------- */
+/* ---- the part and its notes ---- */
 
 static bool notes_path(const char *part, char *out, size_t n)
 {
@@ -165,8 +164,7 @@ static enum kva_status open_part(struct xfer *x)
     return KVA_OK;
 }
 
-/* ---- addresses
- * -------------------------------------------------------------------------------- */
+/* ---- addresses ---- */
 
 static bool is_loopback(const char *host)
 {
@@ -226,8 +224,7 @@ static bool same_origin(const char *a, const char *b)
     return same;
 }
 
-/* ---- callbacks
- * -------------------------------------------------------------------------------- */
+/* ---- callbacks ---- */
 
 /* Where a redirect leads, and whether it may. */
 static enum kva_status follow(struct xfer *x)
@@ -354,8 +351,7 @@ static int on_progress(void *ctx, curl_off_t total, curl_off_t now, curl_off_t u
     return x->endless || kva_interrupted != 0;
 }
 
-/* ---- one try
- * ---------------------------------------------------------------------------------- */
+/* ---- one try ---- */
 
 #define SET(option, value)                                                               \
     do {                                                                                 \
@@ -535,8 +531,7 @@ static enum verdict try_get(struct xfer *x)
     return judge(x, code);
 }
 
-/* ---- trying again
- * ----------------------------------------------------------------------------- */
+/* ---- trying again ---- */
 
 double kva_http_wait(int k, int max_s, double unit, int64_t asked_s)
 {
@@ -646,8 +641,7 @@ out:
     return rc;
 }
 
-/* ---- what the hub says of a file
- * -------------------------------------------------------------- */
+/* ---- what the hub says of a file ---- */
 
 /* Redirects are followed inside the hub only: the store behind it knows no commit. */
 static enum verdict try_ask(struct xfer *x)

@@ -8,9 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* ---- checks
- * -------------------------------------------------------------------------------------
- */
+/* ---- checks ---- */
 
 /* A relative path that stays below where it starts. */
 static bool is_inside(const char *path)
@@ -102,9 +100,7 @@ static enum kva_status finish(struct kva_fetch_item *it, struct kva_arena *arena
     return rc;
 }
 
-/* ---- words
- * --------------------------------------------------------------------------------------
- */
+/* ---- words ---- */
 
 bool kva_fetch_is_address(const char *word)
 {
@@ -171,8 +167,7 @@ enum kva_status kva_fetch_word(const char *word, struct kva_arena *arena,
     return finish(it, arena, err);
 }
 
-/* ---- manifest
- * ----------------------------------------------------------------------------------- */
+/* ---- manifest ---- */
 
 static const char *const KEYS[] = {"url",   "hf",      "rev",  "path", "sha256",
                                    "bytes", "licence", "dest", NULL};

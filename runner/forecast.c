@@ -29,8 +29,7 @@
 #define PROBE_TOKENS 1024
 #define PROBE_STEPS  8
 
-/* ---- the fit
- * --------------------------------------------------------------------------------- */
+/* ---- the fit ---- */
 
 /* Solves the normal equations over the columns in `use`; false when they are singular or
  * a coefficient is negative. */
@@ -96,8 +95,7 @@ double kva_time_fit_ns(const struct kva_time_fit *fit, double n_ctx, double n_ge
     return fit->a * n_ctx + fit->b * n_ctx * n_ctx + fit->c * n_gen;
 }
 
-/* ---- probes
- * --------------------------------------------------------------------------------- */
+/* ---- probes ---- */
 
 /* rows[2]: a prompt of n tokens without and with an answer behind it. Which tokens they
  * are changes no time. */
@@ -160,8 +158,7 @@ static enum kva_status probe_model(struct kva_model *m, enum kva_type kv,
     return KVA_OK;
 }
 
-/* ---- time
- * ------------------------------------------------------------------------------------ */
+/* ---- time ---- */
 
 /* Of a model in one of its numerics. */
 struct fits {
@@ -275,8 +272,7 @@ out:
     return rc;
 }
 
-/* ---- memory, disk, differences
- * --------------------------------------------------------------- */
+/* ---- memory, disk, differences ---- */
 
 static double peak_of(const struct kva_plan *p, const struct kva_cell *c)
 {

@@ -30,8 +30,7 @@ struct kva_model *kva_plan_any_model(const struct kva_plan_model *m)
     return NULL;
 }
 
-/* ---- models and tasks
- * -------------------------------------------------------------------------- */
+/* ---- models and tasks ---- */
 
 static enum kva_status missing_models(const struct kva_plan *p, const bool *used,
                                       struct kva_error *err)
@@ -106,9 +105,7 @@ static enum kva_status task_of(struct kva_plan *p, int model, int suite_task, in
                            &t->gen_json, t->digest, err);
 }
 
-/* ---- cells
- * ---------------------------------------------------------------------------------------
- */
+/* ---- cells ---- */
 
 /* Basis points without trailing zeros: 2500 -> 0.25 */
 static void keep_text(int64_t bp, char out[16])
@@ -304,9 +301,7 @@ out:
     return rc;
 }
 
-/* ---- units
- * ------------------------------------------------------------------------------------------
- */
+/* ---- units ---- */
 
 /* Contexts of one task: sample indexes that share their context stand together. */
 struct contexts {
@@ -658,9 +653,7 @@ static enum kva_status make_units(struct kva_plan *p, const struct known *db,
     return KVA_OK;
 }
 
-/* ---- entry
- * ----------------------------------------------------------------------------------------------
- */
+/* ---- entry ---- */
 
 /* Tasks in the order model, then the suite's: units then come out sample-major. */
 static enum kva_status order_tasks(struct kva_plan *p, struct kva_error *err)

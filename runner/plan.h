@@ -53,8 +53,7 @@ const char *kva_visibility_name(enum kva_visibility v);
  */
 #define KVA_PERF_REPS_LEAST 6
 
-/* ---- suite: what the file says, nothing opened yet
- * --------------------------------------------- */
+/* ---- suite: what the file says, nothing opened yet ---- */
 
 struct kva_suite_model {
     char *id; /* as written: "builtin:retrieval", a name of configs/models.json, or a path
@@ -130,9 +129,7 @@ enum kva_status kva_models_resolve(const char *id, const char *dir, char **path,
                                    char **chat, struct kva_arena *arena,
                                    struct kva_error *err);
 
-/* ---- plan
- * ----------------------------------------------------------------------------------------
- */
+/* ---- plan ---- */
 
 struct kva_cell {
     int model, task; /* indexes into the plan */

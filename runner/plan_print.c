@@ -10,9 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- rows
- * -------------------------------------------------------------------------------------
- */
+/* ---- rows ---- */
 
 static const char *base_name(const char *path)
 {
@@ -141,8 +139,7 @@ out:
     return rc;
 }
 
-/* ---- dry run
- * ------------------------------------------------------------------------------------ */
+/* ---- dry run ---- */
 
 /* Outcomes of one cell that are still to run, and perf runs. */
 static void count_jobs(const struct kva_plan *p, int *todo, int *perf)

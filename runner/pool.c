@@ -44,8 +44,7 @@ struct pool {
     struct kva_error *err;
 };
 
-/* ---- worker side
- * --------------------------------------------------------------------------- */
+/* ---- worker side ---- */
 
 struct pipe_out {
     int fd;
@@ -188,8 +187,7 @@ static void *worker_thread(void *start)
     return NULL;
 }
 
-/* ---- parent side
- * ------------------------------------------------------------------------------ */
+/* ---- parent side ---- */
 
 static int jobs_of(const struct pool *p, int unit)
 {

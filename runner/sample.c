@@ -61,8 +61,7 @@ static enum kva_status find_sample(const char *id, const struct kva_data *d, int
     return KVA_FAIL(err, KVA_EMISSING, "the database holds no samples");
 }
 
-/* ---- the prompt, made again
- * ---------------------------------------------------------------- */
+/* ---- the prompt, made again ---- */
 
 static bool unit_of(const struct kva_plan *p, const struct kva_data_task *task, int idx,
                     int *unit, int *question)
@@ -168,8 +167,7 @@ static void print_prompt(const struct kva_item *it, const struct kva_sample_row 
     json_decref(meta);
 }
 
-/* ---- what stayed
- * -------------------------------------------------------------------------------- */
+/* ---- what stayed ---- */
 
 /* One character a column: the share of (layer, KV head) pairs that hold the column's
  * tokens. */

@@ -54,8 +54,7 @@ const char *kva_visibility_name(enum kva_visibility v)
     return names[v];
 }
 
-/* ---- --set KEY=VALUE
- * ---------------------------------------------------------------------- */
+/* ---- --set KEY=VALUE ---- */
 
 /* What a shell user means by a,b,c: a list. A piece such as "kernel=7" belongs to the
  * method or task before it; budgets are all of that form and always stand alone. */
@@ -170,8 +169,7 @@ static void apply_sets(struct sx *x)
     }
 }
 
-/* ---- lists
- * ----------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 /* Elements of a key that may hold one value or a list. */
 static size_t list_size(json_t *v)
@@ -514,8 +512,7 @@ static void read_lists(struct sx *x)
     }
 }
 
-/* ---- axes and defaults
- * ------------------------------------------------------------------------ */
+/* ---- axes and defaults ---- */
 
 static struct sx_axis read_axis(struct sx *x, const char *key, const char *def,
                                 const char *const *known, const char *const *later)
@@ -696,9 +693,7 @@ static void read_top(struct sx *x)
     read_data(x);
 }
 
-/* ---- entry
- * -------------------------------------------------------------------------------------
- */
+/* ---- entry ---- */
 
 static void report_dups(struct sx *x)
 {

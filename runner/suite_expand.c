@@ -22,8 +22,7 @@ struct picks {
     int n;
 };
 
-/* ---- matching
- * --------------------------------------------------------------------------------- */
+/* ---- matching ---- */
 
 static const char *method_name(const struct sx *x, const struct sx_cell *c)
 {
@@ -190,8 +189,7 @@ static void check_selector(struct sx *x, json_t *sel, const char *ptr, const cha
     }
 }
 
-/* ---- (1) what the matrix names
- * ---------------------------------------------------------------- */
+/* ---- (1) what the matrix names ---- */
 
 typedef const char *(*name_fn)(const struct sx *, int);
 
@@ -301,8 +299,7 @@ static enum kva_visibility visibility_of(const char *s)
                                     : KVA_AGNOSTIC;
 }
 
-/* ---- (2) the product
- * --------------------------------------------------------------------------- */
+/* ---- (2) the product ---- */
 
 static void add_cell(struct sx *x, const struct sx_cell *c)
 {
@@ -446,8 +443,7 @@ static void product(struct sx *x, const struct choice *ch, struct sx_set set)
             }
 }
 
-/* ---- (3), (4), (5)
- * ----------------------------------------------------------------------------- */
+/* ---- (3), (4), (5) ---- */
 
 static void read_set(struct sx *x, json_t *o, const char *ptr, struct sx_set *set)
 {
@@ -602,8 +598,7 @@ static void include(struct sx *x)
     }
 }
 
-/* ---- (6) dense and blind, (7) duplicates
- * ------------------------------------------------------- */
+/* ---- (6) dense and blind, (7) duplicates ---- */
 
 /* numerics ref keeps its cache in f32 (ruling R2), whatever the suite's kv says. */
 static const char *cell_kv(const struct sx *x, const struct sx_cell *c)
@@ -698,8 +693,7 @@ static void drop_duplicates(struct sx *x)
     kva_map_release(&map);
 }
 
-/* ---- --only and the result
- * ---------------------------------------------------------------------- */
+/* ---- --only and the result ---- */
 
 /* "model=smol*,method=snap*" as a selector object; NULL when it was reported. */
 static json_t *only_selector(struct sx *x, const char *text)

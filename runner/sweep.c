@@ -36,8 +36,7 @@ struct writer {
     char first_error[600];
 };
 
-/* ---- events of the pool
- * ------------------------------------------------------------------- */
+/* ---- events of the pool ---- */
 
 static enum kva_status on_sample(void *ctx, const struct kva_sample_row *s,
                                  struct kva_error *err)
@@ -281,8 +280,7 @@ static void on_tick(void *ctx)
     kva_progress_tick(((struct writer *)ctx)->progress);
 }
 
-/* ---- the run row
- * ------------------------------------------------------------------------------ */
+/* ---- the run row ---- */
 
 static enum kva_status make_uuid(char out[37], struct kva_error *err)
 {
@@ -397,9 +395,7 @@ out:
     return rc;
 }
 
-/* ---- phases
- * -----------------------------------------------------------------------------------------
- */
+/* ---- phases ---- */
 
 static bool any_job(const struct kva_plan *p, bool perf)
 {

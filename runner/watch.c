@@ -48,8 +48,7 @@ static void release(struct scores *s)
     free(s->context);
 }
 
-/* ---- outcomes of a cell in the database
- * ----------------------------------------------------- */
+/* ---- outcomes of a cell in the database ---- */
 
 struct answer {
     struct kva_gate_answer a;
@@ -125,8 +124,7 @@ static bool is_base(const struct kva_cell *c)
     return c->method.blind || c->method.dense;
 }
 
-/* ---- while the sweep runs
- * ----------------------------------------------------------------- */
+/* ---- while the sweep runs ---- */
 
 enum kva_status kva_watch_new(const struct kva_plan *plan, struct kva_db *db,
                               struct kva_watch **out, struct kva_error *err)
@@ -218,8 +216,7 @@ bool kva_watch_shut(const struct kva_watch *w, int model)
     return any;
 }
 
-/* ---- why it stopped
- * -------------------------------------------------------------------------- */
+/* ---- why it stopped ---- */
 
 enum { EXAMPLES = 3, TAIL = 240 };
 
@@ -319,8 +316,7 @@ enum kva_status kva_watch_tell_shut(struct kva_plan *plan, struct kva_db *db, in
     return kva_buf_status(out, err);
 }
 
-/* ---- in the end
- * ------------------------------------------------------------------------------ */
+/* ---- in the end ---- */
 
 /* Two cells that differ in nothing but the budget and the task. */
 static bool same_method(const struct kva_cell *a, const struct kva_cell *b)

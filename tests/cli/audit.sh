@@ -38,6 +38,8 @@ if command -v sqlite3 >/dev/null; then
     WHERE $latest AND impl IN ('mask', 'physical') AND claim = 'K3'")" UPHELD
   is no_question_was_seen "$(sql "SELECT DISTINCT verdict FROM an_claim
     WHERE $latest AND impl = 'physical' AND claim = 'K5'")" UPHELD
+  is what_the_full_cache_loses_is_no_claim "$(sql "SELECT DISTINCT verdict, note FROM an_claim
+    WHERE $latest AND impl = 'physical' AND claim = 'K6'")" "N/A|the prompt is read before it is cut"
   is storage_costs_nothing "$(sql "SELECT DISTINCT value FROM an_claim
     WHERE $latest AND claim IN ('score.storage', 'score.overshoot')")" 0.0
   is six_rows_are_judged "$(sql "SELECT count(*) FROM an_claim WHERE $latest AND impl = 'physical'
