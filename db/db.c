@@ -431,14 +431,28 @@ out:
     return rc;
 }
 
-static enum kva_status open_read(struct kva_db *db, bool immutable, struct kva_error *err)
+const char *kva_db_read_query(const char *path)
+{
+    char file[PATH_MAX], name[PATH_MAX + 8];
+    size_t n;
+
+    if (!realpath(path, file)) /* its log lies where the file is, not where a link is */
+        return "?mode=ro";
+    n = (size_t)(strrchr(file, '/') - file) + 1;
+    (void)snprintf(name, sizeof name, "%.*s", (int)n, file);
+    if (access(name, W_OK) == 0)
+        return "?mode=ro";
+    (void)snprintf(name, sizeof name, "%s-wal", file);
+    return access(name, F_OK) == 0 ? "?mode=ro" : "?mode=ro&immutable=1";
+}
+
+static enum kva_status open_read(struct kva_db *db, struct kva_error *err)
 {
     off_t size;
     int version;
 
     KVA_TRY(check_header(db->path, true, &size, err));
-    KVA_TRY(open_handle(db, immutable ? "?mode=ro&immutable=1" : "?mode=ro",
-                        SQLITE_OPEN_READONLY, err));
+    KVA_TRY(open_handle(db, kva_db_read_query(db->path), SQLITE_OPEN_READONLY, err));
     KVA_TRY(check_content(db, &version, err));
     if (version == 0)
         return KVA_FAIL(err, KVA_EDB, "%s is empty, not a result file", db->path);
@@ -492,7 +506,7 @@ enum kva_status kva_db_open(const char *path, enum kva_db_mode mode, struct kva_
     if (mode == KVA_DB_WRITE || mode == KVA_DB_WRITE_DELETE)
         rc = open_write(db, mode == KVA_DB_WRITE, err);
     else
-        rc = open_read(db, mode == KVA_DB_READ_IMMUTABLE, err);
+        rc = open_read(db, err);
     if (rc == KVA_OK && mode == KVA_DB_READ_COPY && !db->migrated)
         rc = kva_db_migrate_copy(db, KVA_DB_SCHEMA, err);
     if (rc != KVA_OK) {

@@ -19,11 +19,10 @@ struct kva_db;
 /* A file of an older schema: writing keeps a copy (PATH.v1.bak) and brings it up to date;
  * reading leaves it alone and shows a private copy that was brought up to date. */
 enum kva_db_mode {
-    KVA_DB_READ,           /* mode=ro: never writes next to the file but SQLite's -shm */
-    KVA_DB_WRITE,          /* creates the file when missing */
-    KVA_DB_READ_IMMUTABLE, /* media that cannot be written; nobody else may write */
-    KVA_DB_READ_COPY,      /* a private copy: SQLite drops the CHECK constraints of files
-                              that it opens read-only, and cannot examine them there */
+    KVA_DB_READ,        /* mode=ro: never writes next to the file but SQLite's -shm */
+    KVA_DB_WRITE,       /* creates the file when missing */
+    KVA_DB_READ_COPY,   /* a private copy: SQLite drops the CHECK constraints of files
+                           that it opens read-only, and cannot examine them there */
     KVA_DB_WRITE_DELETE /* rollback journal: the one process on a network file system */
 };
 /* Write mode: creation under flock(<path>.lock), WAL, synchronous FULL, foreign keys,

@@ -606,7 +606,7 @@ static enum kva_status attach(struct kva_db *db, const char *path, struct kva_er
     int sq;
 
     kva_buf_init(&uri, 1 << 16);
-    KVA_GO(kva_db_uri(path, "?mode=ro", &uri, err));
+    KVA_GO(kva_db_uri(path, kva_db_read_query(path), &uri, err));
     KVA_GO(kva_db_open(path, KVA_DB_READ, &in, err)); /* refuses what is not ours */
     if (stat(path, &a) == 0 && stat(db->path, &b) == 0 && a.st_dev == b.st_dev &&
         a.st_ino == b.st_ino) {

@@ -24,6 +24,23 @@ check again 0 "$KVAUDIT" merge "$T/m.db" "$T/p1.db" --json
 if have_jq again_is_known; then is again_is_known "$(jq -c '[.inputs[0].new, .inputs[0].conflicts, .plans[0].done]' "$T/out")" "[0,0,24]"; fi
 report "$T/m.db" >"$T/o.json"
 same again_changes_no_report "$T/m.json" "$T/o.json"
+# a directory that the reader may not write, as one shared by a colleague
+mkdir "$T/shared" && cp "$T/m.db" "$T/shared/" && cp "$KVAUDIT" "$T/shared/kvaudit" && chmod 755 "$T" && chmod -R a+rX,a-w "$T/shared"
+as=
+[ "$(id -u)" -ne 0 ] || as="setpriv --reuid 65534 --regid 65534 --clear-groups"
+if $as "$T/shared/kvaudit" --version >/dev/null 2>&1; then
+  check shared_file_is_read 0 $as "$T/shared/kvaudit" report --db "$T/shared/m.db" --json
+  same shared_file_says_the_same "$T/out" "$T/m.json"
+  mkdir "$T/mine" && chmod 777 "$T/mine"
+  check shared_file_is_merged 0 $as "$T/shared/kvaudit" merge "$T/mine/m.db" "$T/shared/m.db"
+  check shared_file_cannot_be_written 3 $as "$T/shared/kvaudit" run --rescore --db "$T/shared/m.db"
+  has shared_file_says_why "$T/err" "Permission denied"
+  is nothing_is_left_beside_it "$(ls "$T/shared")" "$(printf 'kvaudit\nm.db')"
+else
+  skip shared_file "no other user can run the program here"
+fi
+chmod -R u+w "$T/shared"
+
 check older_input 0 "$KVAUDIT" merge "$T/o.db" "$T/v1.db"
 count older_input_is_only_read v1 1 "PRAGMA user_version"
 cp "$T/p1.db" "$T/x.db"

@@ -182,7 +182,7 @@ static int files_in(const char *dir)
 
 static void a_reader_sees_the_present_schema_and_the_file_stays(void **state)
 {
-    static const enum kva_db_mode MODES[] = {KVA_DB_READ, KVA_DB_READ_IMMUTABLE};
+    static const enum kva_db_mode MODES[] = {KVA_DB_READ, KVA_DB_READ_COPY};
     uint8_t before[32], after[32];
     struct kva_error err = {0};
     struct kva_buf suite[2];
