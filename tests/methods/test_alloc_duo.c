@@ -19,6 +19,14 @@ static void the_largest_gates_keep_everything(void **state)
     assert_budgets(d, 10, 100, 40, 10);
     assert_false(d.fallback);
     kva_decision_release(&d);
+    /* what every head has to have, and one less */
+    for (int less = 0; less < 2; less++) {
+        d = divide(&sc, "streaming+duo:profile=x,recent=6", &t, NULL,
+                   40 - (uint64_t)less);
+        assert_budgets(d, 10, 10, 10, 10 - less);
+        assert_int_equal(d.fallback, less);
+        kva_decision_release(&d);
+    }
     kva_scores_release(&sc);
     kva_table_release(&t);
 }

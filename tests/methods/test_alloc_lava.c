@@ -44,6 +44,13 @@ static void protected_entries_are_outside_entropy_and_division(void **state)
     assert_keeps(d, 0, 1, 2, 3); /* entropy 1 against 0 */
     assert_keeps(d, 1, 3);
     kva_decision_release(&d);
+    /* as much protected as budget */
+    sc.protect.recent = 2;
+    d = divide(&sc, "snapkv+lava", NULL, NULL, 4);
+    assert_keeps(d, 0, 2, 3);
+    assert_keeps(d, 1, 2, 3);
+    assert_false(d.fallback || d.protect_overflow);
+    kva_decision_release(&d);
     /* more protected than budget: uniform, the newest */
     sc.protect.recent = 3;
     d = divide(&sc, "snapkv+lava", NULL, NULL, 4);
