@@ -221,6 +221,11 @@ struct kva_scorer {
     /* s ragged like the view: s[off[h] + j]; higher stays. */
     enum kva_status (*score)(const struct kva_layer_view *, const struct kva_params *,
                              float *s, struct kva_error *err);
+    /* `score` leaves s to functions of view->ops: it may lie in the backend's memory, and
+     * the host waits once for all layers. */
+    bool by_ops;
+    /* What becomes of every number that it leaves; NULL: it stays. */
+    float (*each)(float);
 };
 
 /* A file of numbers a method reads: one row a KV head (filters, gates, profiles,

@@ -15,6 +15,11 @@ static const struct kva_param params_table[] = {
     {.name = NULL},
 };
 
+float kva_keydiff_each(float cosine)
+{
+    return -cosine;
+}
+
 enum kva_status kva_keydiff_score(const struct kva_layer_view *view, int unit, float *s,
                                   struct kva_error *err)
 {
@@ -25,8 +30,6 @@ enum kva_status kva_keydiff_score(const struct kva_layer_view *view, int unit, f
         return KVA_FAIL(err, KVA_ENOMEM, "keydiff anchors");
     view->ops->row_mean(view->ops, view->k, unit, anchor);
     view->ops->row_cosine(view->ops, view->k, anchor, s);
-    for (size_t j = 0; j < view->off[view->kv_heads]; j++)
-        s[j] = -s[j];
     return KVA_OK;
 }
 
@@ -49,4 +52,6 @@ const struct kva_scorer kva_score_keydiff = {
     .version = 1,
     .params = params_table,
     .score = score,
+    .by_ops = true,
+    .each = kva_keydiff_each,
 };

@@ -31,4 +31,6 @@ const struct kva_scorer kva_score_keydiff_raw = {
     .version = 1,
     .params = params_table,
     .score = score,
+    .by_ops = true,
+    .each = kva_keydiff_each,
 };

@@ -13,6 +13,11 @@ static const struct kva_param params_table[] = {
     {.name = NULL},
 };
 
+static float negative(float norm)
+{
+    return -norm;
+}
+
 static enum kva_status score(const struct kva_layer_view *view,
                              const struct kva_params *params, float *s,
                              struct kva_error *err)
@@ -20,8 +25,6 @@ static enum kva_status score(const struct kva_layer_view *view,
     (void)params;
     (void)err;
     view->ops->row_norm(view->ops, view->k, s);
-    for (size_t j = 0; j < view->off[view->kv_heads]; j++)
-        s[j] = -s[j];
     return KVA_OK;
 }
 
@@ -37,4 +40,6 @@ const struct kva_scorer kva_score_knorm = {
     .version = 1,
     .params = params_table,
     .score = score,
+    .by_ops = true,
+    .each = negative,
 };

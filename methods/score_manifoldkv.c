@@ -72,4 +72,5 @@ const struct kva_scorer kva_score_manifoldkv = {
     .nonneg = true,
     .params = params_table,
     .score = score,
+    .by_ops = true,
 };

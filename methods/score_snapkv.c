@@ -118,4 +118,5 @@ const struct kva_scorer kva_score_snapkv = {
     .window = window,
     .protect = protect,
     .score = score,
+    .by_ops = true,
 };

@@ -70,7 +70,7 @@ static enum kva_status score_alike(const struct kva_layer_view *view, float *s,
     mean.a_off = w.off;
     view->ops->pool_heads(view->ops, &mean, s);
     for (int h = 1; h < view->kv_heads; h++)
-        memcpy(s + view->off[h], s, n * sizeof *s);
+        view->ops->copy(view->ops, s + view->off[h], s, n * sizeof *s);
     return KVA_OK;
 }
 
@@ -78,35 +78,39 @@ static enum kva_status score(const struct kva_layer_view *view,
                              const struct kva_params *params, float *s,
                              struct kva_error *err)
 {
+    const size_t n = view->off[view->kv_heads];
     struct kva_window w;
     size_t positions = 0;
     double *sum;
+    float *mean;
     int *count;
 
     (void)params;
     if (alike(view))
         return score_alike(view, s, err);
     KVA_TRY(kva_window_attend(view, 1, true, &w, err));
-    for (size_t j = 0; j < view->off[view->kv_heads]; j++) {
+    for (size_t j = 0; j < n; j++) {
         if ((size_t)view->pos[j] >= positions)
             positions = (size_t)view->pos[j] + 1;
     }
     sum = kva_arena_alloc(view->scratch, positions, sizeof *sum);
     count = kva_arena_alloc(view->scratch, positions, sizeof *count);
-    if (sum == NULL || count == NULL)
+    mean = kva_arena_alloc(view->scratch, n, sizeof *mean);
+    if (sum == NULL || count == NULL || mean == NULL)
         return KVA_FAIL(err, KVA_ENOMEM, "tova scores of %zu positions", positions);
     for (int a = 0; a < view->heads; a++) {
         int h = a / (view->heads / view->kv_heads);
         const int32_t *pos = view->pos + view->off[h];
-        size_t n = view->off[h + 1] - view->off[h];
+        size_t held = view->off[h + 1] - view->off[h];
 
-        for (size_t j = 0; j < n; j++) {
+        for (size_t j = 0; j < held; j++) {
             sum[pos[j]] += (double)w.m[w.off[a] + j];
             count[pos[j]]++;
         }
     }
-    for (size_t j = 0; j < view->off[view->kv_heads]; j++)
-        s[j] = (float)(sum[view->pos[j]] / count[view->pos[j]]);
+    for (size_t j = 0; j < n; j++)
+        mean[j] = (float)(sum[view->pos[j]] / count[view->pos[j]]);
+    view->ops->copy(view->ops, s, mean, n * sizeof *s);
     return KVA_OK;
 }
 
@@ -126,4 +130,5 @@ const struct kva_scorer kva_score_tova = {
     .window = window,
     .protect = protect,
     .score = score,
+    .by_ops = true,
 };

@@ -42,4 +42,5 @@ const struct kva_scorer kva_score_valuediff = {
     .nonneg = true,
     .params = params_table,
     .score = score,
+    .by_ops = true,
 };

@@ -10,6 +10,12 @@ static const struct kva_param params_table[] = {
     {.name = NULL},
 };
 
+/* A cosine may round to above 1. */
+static float angle(float cosine)
+{
+    return cosine > 1 ? 0 : 1 - cosine;
+}
+
 static enum kva_status score(const struct kva_layer_view *view,
                              const struct kva_params *params, float *s,
                              struct kva_error *err)
@@ -22,8 +28,6 @@ static enum kva_status score(const struct kva_layer_view *view,
         return KVA_FAIL(err, KVA_ENOMEM, "valuediff_dir means");
     view->ops->row_mean(view->ops, view->v, 0, mean);
     view->ops->row_cosine(view->ops, view->v, mean, s);
-    for (size_t j = 0; j < view->off[view->kv_heads]; j++)
-        s[j] = s[j] > 1 ? 0 : 1 - s[j]; /* a cosine may round to above 1 */
     return KVA_OK;
 }
 
@@ -37,4 +41,6 @@ const struct kva_scorer kva_score_valuediff_dir = {
     .nonneg = true,
     .params = params_table,
     .score = score,
+    .by_ops = true,
+    .each = angle,
 };

@@ -30,4 +30,5 @@ const struct kva_scorer kva_score_valuediff_norm = {
     .nonneg = true,
     .params = params_table,
     .score = score,
+    .by_ops = true,
 };

@@ -75,12 +75,14 @@ static enum kva_status scores_new(const struct kva_decide_in *in, struct kva_sco
 struct scratch {
     struct kva_arena arena;
     struct kva_room room;
+    uint64_t far_bytes; /* scores of all layers in the backend's memory */
 };
 
 static void scratch_init(struct scratch *t, struct kva_ops *ops)
 {
     kva_arena_init(&t->arena);
     t->room = (struct kva_room){.ops = ops};
+    t->far_bytes = 0;
 }
 
 static void scratch_reset(struct scratch *t)
@@ -91,7 +93,7 @@ static void scratch_reset(struct scratch *t)
 
 static uint64_t scratch_peak(const struct scratch *t)
 {
-    return t->arena.peak_bytes + t->room.most;
+    return t->arena.peak_bytes + t->room.most + t->far_bytes;
 }
 
 static void scratch_release(struct scratch *t)
@@ -249,7 +251,7 @@ static enum kva_status view_side(const struct kva_method *m,
 static enum kva_status score_layer(const struct kva_method *m,
                                    const struct kva_decide_in *in, int layer,
                                    struct scratch *scratch, struct kva_scores *sc,
-                                   struct kva_error *err)
+                                   float *s, struct kva_error *err)
 {
     struct kva_layer_view view;
 
@@ -260,8 +262,41 @@ static enum kva_status score_layer(const struct kva_method *m,
         if (m->scorer->protect != NULL)
             m->scorer->protect(&m->scorer_params, &view, &sc->protect);
     }
-    return m->scorer->score(&view, &m->scorer_params,
-                            sc->s + sc->off[layer * sc->kv_heads], err);
+    return m->scorer->score(&view, &m->scorer_params, s, err);
+}
+
+/* Runs the scorer over layers from `first` to before `last`. Its scores come to the host
+ * layer by layer, or all at once from `far`. */
+static enum kva_status score_layers(const struct kva_method *m,
+                                    const struct kva_decide_in *in, int first, int last,
+                                    struct scratch *scratch, struct kva_scores *sc,
+                                    struct kva_error *err)
+{
+    const bool late = m->scorer->by_ops && !in->ops->host;
+    const size_t from = sc->off[first * sc->kv_heads],
+                 n = sc->off[last * sc->kv_heads] - from, bytes = n * sizeof *sc->s;
+    float *s = sc->s + from, *far = NULL;
+    enum kva_status rc = KVA_OK;
+
+    if (late) {
+        far = in->ops->alloc(in->ops, bytes, KVA_MEM_DEVICE);
+        if (far == NULL)
+            return KVA_FAIL(err, KVA_ENOMEM, "scores of %zu entries", n);
+        scratch->far_bytes = bytes;
+    }
+    for (int l = first; l < last; l++) {
+        scratch_reset(scratch);
+        KVA_GO(score_layer(m, in, l, scratch, sc,
+                           (late ? far : s) + sc->off[l * sc->kv_heads] - from, err));
+    }
+    if (late)
+        in->ops->copy(in->ops, s, far, bytes);
+    for (size_t j = 0; m->scorer->each != NULL && j < n; j++)
+        s[j] = m->scorer->each(s[j]);
+out:
+    if (late)
+        in->ops->release(in->ops, far, KVA_MEM_DEVICE);
+    return rc;
 }
 
 /* A backend that has failed leaves any numbers: then that is the error. */
@@ -293,10 +328,7 @@ enum kva_status kva_method_score(const struct kva_method *m,
     scratch_init(&scratch, in->ops);
     KVA_GO(scores_new(in, out, err));
     last = in->layer1 > 0 ? in->layer1 : out->layers;
-    for (int l = in->layer0; l < last; l++) {
-        scratch_reset(&scratch);
-        KVA_GO(score_layer(m, in, l, &scratch, out, err));
-    }
+    KVA_GO(score_layers(m, in, in->layer0, last, &scratch, out, err));
     KVA_GO(count_nonfinite(in->ops, out, err));
     if (scratch_bytes != NULL)
         *scratch_bytes += scratch_peak(&scratch);

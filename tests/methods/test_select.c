@@ -232,6 +232,7 @@ static void only_what_a_scorer_needs_is_gathered(void **state)
 
     (void)state;
     keys.score = wants_keys_only;
+    keys.each = NULL;
     m.scorer = &keys;
     assert_ok(kva_method_score(&m, &in, &sc, &scratch, &test_error));
     for (int c = 0; c < 4; c++) {

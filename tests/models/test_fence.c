@@ -482,8 +482,10 @@ static enum kva_status lost(struct kva_ops *o, struct kva_error *err)
 static void leave_nan(struct kva_ops *o, const struct kva_rows *x, float *s)
 {
     (void)o;
+    fence_enter();
     for (size_t i = 0; i < x->off[x->heads]; i++)
         s[i] = NAN;
+    fence_leave();
 }
 
 /* Neither short of memory nor a method with odd scores. */

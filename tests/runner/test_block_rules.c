@@ -290,6 +290,8 @@ static void score_layer(const struct account *acc, const struct kva_method *m,
     }
     kva_arena_init(&arena);
     OK(m->scorer->score(&view, &m->scorer_params, s, err));
+    for (size_t j = 0; m->scorer->each != NULL && j < n; j++)
+        s[j] = m->scorer->each(s[j]);
     if (layer == 0 && m->scorer->protect != NULL)
         m->scorer->protect(&m->scorer_params, &view, p);
     if (m->wrapper != NULL) {
