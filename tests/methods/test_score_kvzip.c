@@ -66,6 +66,12 @@ static void the_chat_prefix_stays_or_with_compat_goes_first(void **state)
     assert_keeps(d, 0, 0, 1, 2, 3, 4, 5, 6, 9);
     kva_decision_release(&d);
     kva_scores_release(&sc);
+    sc = scored("kvzip:sinks=5", 10); /* one less than the prefix, one more */
+    assert_int_equal(sc.protect.sinks, 6);
+    kva_scores_release(&sc);
+    sc = scored("kvzip:sinks=7", 10);
+    assert_int_equal(sc.protect.sinks, 7);
+    kva_scores_release(&sc);
     sc = scored("kvzip:compat=1", 10);
     assert_int_equal(sc.protect.sinks, 4);
     d = select_of(&sc, "kvzip:compat=1", 8);
