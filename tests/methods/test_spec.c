@@ -28,6 +28,10 @@ static void canonical_text_spells_every_parameter_sorted(void **state)
     check("random", ONESHOT, "random:recent=0,seed=0,sinks=0+uniform");
     check("knorm", ONESHOT, "knorm:recent=0,sinks=0+uniform");
     check("valuediff", BLOCK128, "valuediff:recent=0,sinks=0+uniform");
+    check("qfilter:filter=a/b.json", ONESHOT,
+          "qfilter:filter=a/b.json,recent=0,sinks=0+uniform");
+    check("streaming+file:profile=x", ONESHOT,
+          "streaming:rotate=0,sinks=4+file:as=budgets,profile=x");
 }
 
 static void defaults_follow_the_schedule(void **state)
