@@ -7,9 +7,8 @@
 #include "methods/method.h"
 
 /* s = cos(k, anchor), anchor the mean of the keys of a KV head; unit != 0: of the keys
- * divided by their norm. */
+ * divided by their norm. The score is its negative. */
 enum kva_status kva_keydiff_score(const struct kva_layer_view *view, int unit, float *s,
                                   struct kva_error *err);
-float kva_keydiff_each(float cosine); /* the score: its negative */
 
 #endif

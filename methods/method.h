@@ -227,6 +227,10 @@ struct kva_scorer {
     /* What becomes of every number that it leaves; NULL: it stays. */
     float (*each)(float);
 };
+static inline float kva_negative(float x) /* an `each` */
+{
+    return -x;
+}
 
 /* A file of numbers a method reads: one row a KV head (filters, gates, profiles,
  * budgets).

@@ -91,9 +91,7 @@ enum kva_status kva_output_scores(const struct kva_layer_view *view, int rows, i
 {
     size_t most = kva_window_most(view), cells = most * (size_t)rows;
     int group = view->heads / view->kv_heads;
-    struct work t;
-
-    t = (struct work){
+    struct work t = {
         .v = kva_room_read(view, view->v),
         .w = kva_arena_alloc(view->scratch, 3 * cells, sizeof *t.w),
         .o = kva_arena_alloc(view->scratch, (size_t)rows * view->v_dim, sizeof *t.o),

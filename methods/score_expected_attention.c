@@ -105,10 +105,11 @@ static enum kva_status logits(const struct kva_layer_view *view,
         double linear[SIDE] = {0}, square[SIDE] = {0};
         const float *kt[SIDE], *y[SIDE];
 
-        for (size_t r = 0; r < SIDE;
-             r++) { /* the last row again where no more are left */
-            kt[r] = w->kt + (j + r < n ? j + r : n - 1) * d;
-            y[r] = w->y + (j + r < n ? j + r : n - 1) * d;
+        for (size_t r = 0; r < SIDE; r++) {
+            size_t at = j + r < n ? j + r : n - 1; /* the last row again behind it */
+
+            kt[r] = w->kt + at * d;
+            y[r] = w->y + at * d;
         }
         for (size_t i = 0; i < d; i++)
 #pragma GCC unroll 4

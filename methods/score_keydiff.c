@@ -15,11 +15,6 @@ static const struct kva_param params_table[] = {
     {.name = NULL},
 };
 
-float kva_keydiff_each(float cosine)
-{
-    return -cosine;
-}
-
 enum kva_status kva_keydiff_score(const struct kva_layer_view *view, int unit, float *s,
                                   struct kva_error *err)
 {
@@ -53,5 +48,5 @@ const struct kva_scorer kva_score_keydiff = {
     .params = params_table,
     .score = score,
     .by_ops = true,
-    .each = kva_keydiff_each,
+    .each = kva_negative,
 };

@@ -32,5 +32,5 @@ const struct kva_scorer kva_score_keydiff_raw = {
     .params = params_table,
     .score = score,
     .by_ops = true,
-    .each = kva_keydiff_each,
+    .each = kva_negative,
 };

@@ -13,11 +13,6 @@ static const struct kva_param params_table[] = {
     {.name = NULL},
 };
 
-static float negative(float norm)
-{
-    return -norm;
-}
-
 static enum kva_status score(const struct kva_layer_view *view,
                              const struct kva_params *params, float *s,
                              struct kva_error *err)
@@ -41,5 +36,5 @@ const struct kva_scorer kva_score_knorm = {
     .params = params_table,
     .score = score,
     .by_ops = true,
-    .each = negative,
+    .each = kva_negative,
 };

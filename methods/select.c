@@ -266,36 +266,35 @@ static enum kva_status score_layer(const struct kva_method *m,
 }
 
 /* Runs the scorer over layers from `first` to before `last`. Its scores come to the host
- * layer by layer, or all at once from `far`. */
+ * layer by layer, or all at once from the backend's memory. */
 static enum kva_status score_layers(const struct kva_method *m,
                                     const struct kva_decide_in *in, int first, int last,
                                     struct scratch *scratch, struct kva_scores *sc,
                                     struct kva_error *err)
 {
-    const bool late = m->scorer->by_ops && !in->ops->host;
     const size_t from = sc->off[first * sc->kv_heads],
                  n = sc->off[last * sc->kv_heads] - from, bytes = n * sizeof *sc->s;
-    float *s = sc->s + from, *far = NULL;
+    float *s = sc->s + from, *to = s;
     enum kva_status rc = KVA_OK;
 
-    if (late) {
-        far = in->ops->alloc(in->ops, bytes, KVA_MEM_DEVICE);
-        if (far == NULL)
+    if (m->scorer->by_ops && !in->ops->host) {
+        to = in->ops->alloc(in->ops, bytes, KVA_MEM_DEVICE);
+        if (to == NULL)
             return KVA_FAIL(err, KVA_ENOMEM, "scores of %zu entries", n);
         scratch->far_bytes = bytes;
     }
     for (int l = first; l < last; l++) {
         scratch_reset(scratch);
-        KVA_GO(score_layer(m, in, l, scratch, sc,
-                           (late ? far : s) + sc->off[l * sc->kv_heads] - from, err));
+        KVA_GO(score_layer(m, in, l, scratch, sc, to + (sc->off[l * sc->kv_heads] - from),
+                           err));
     }
-    if (late)
-        in->ops->copy(in->ops, s, far, bytes);
+    if (to != s)
+        in->ops->copy(in->ops, s, to, bytes);
     for (size_t j = 0; m->scorer->each != NULL && j < n; j++)
         s[j] = m->scorer->each(s[j]);
 out:
-    if (late)
-        in->ops->release(in->ops, far, KVA_MEM_DEVICE);
+    if (to != s)
+        in->ops->release(in->ops, to, KVA_MEM_DEVICE);
     return rc;
 }
 
