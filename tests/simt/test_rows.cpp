@@ -100,9 +100,8 @@ TEST(angles_are_those_of_the_cpu_to_one_unit_in_the_last_place)
 
     for (int i = 0; i < 40; i++)
         pos.push_back(random_below(INT32_MAX));
-    for (size_t i = 0, n = pos.size(); i < n;
-         i++) /* back, where an entry's place changes */
-        pos.push_back(-pos[i]);
+    for (size_t i = 0, n = pos.size(); i < n; i++)
+        pos.push_back(-pos[i]); /* back, where an entry's place changes */
     for (int i = 0; i < half; i++)
         freq[(size_t)i] = (float)pow(500000.0, -i / 64.0);
     size_t n = pos.size() * 2 * half;
@@ -324,13 +323,12 @@ static int32_t drawn(const float *z, int n, float temperature, int top_k, float 
 
 TEST(a_draw_is_the_draw_of_its_definition)
 {
+    /* the last one's share is less than the smallest mass: one id all the same */
     struct {
         float temperature, top_p;
         int top_k;
     } how[] = {{1, 1, 0},        {0.7f, 0.9f, 0}, {1.3f, 1, 5},  {1, 0.5f, 40},
-               {0.1f, 0.95f, 1}, {2, 0.01f, 0},   {1, 1e-12f, 0}}; /* less than the
-                                                                      smallest mass: one
-                                                                      id all the same */
+               {0.1f, 0.95f, 1}, {2, 0.01f, 0},   {1, 1e-12f, 0}};
 
     for (int n : {1, 31, 257, 1000})
         for (auto &h : how)
