@@ -433,7 +433,8 @@ out:
 
 const char *kva_db_read_query(const char *path)
 {
-    char file[PATH_MAX], name[PATH_MAX + 8];
+    static const char *const logs[] = {"-wal", "-journal"};
+    char file[PATH_MAX], name[PATH_MAX + 10];
     size_t n;
 
     if (!realpath(path, file)) /* its log lies where the file is, not where a link is */
@@ -442,8 +443,12 @@ const char *kva_db_read_query(const char *path)
     (void)snprintf(name, sizeof name, "%.*s", (int)n, file);
     if (access(name, W_OK) == 0)
         return "?mode=ro";
-    (void)snprintf(name, sizeof name, "%s-wal", file);
-    return access(name, F_OK) == 0 ? "?mode=ro" : "?mode=ro&immutable=1";
+    for (size_t i = 0; i < sizeof logs / sizeof logs[0]; i++) {
+        (void)snprintf(name, sizeof name, "%s%s", file, logs[i]);
+        if (access(name, F_OK) == 0)
+            return "?mode=ro";
+    }
+    return "?mode=ro&immutable=1";
 }
 
 static enum kva_status open_read(struct kva_db *db, struct kva_error *err)

@@ -157,7 +157,8 @@ enum kva_status kva_db_uri(const char *path, const char *query, struct kva_buf *
                            struct kva_error *err);
 /* How a file is opened to read it. SQLite reads one that has a log only where it can put
  * an index of the log beside it; where the directory cannot be written and no log lies
- * there the file is taken as it is: who wrote it has closed it. */
+ * there (nor a journal, of a writer that was killed) the file is taken as it is: who
+ * wrote it has closed it. */
 const char *kva_db_read_query(const char *path);
 
 /* ---- migrate.c: `version` is the file's, lower than KVA_DB_SCHEMA ---- */

@@ -36,6 +36,23 @@ if $as "$T/shared/kvaudit" --version >/dev/null 2>&1; then
   check shared_file_cannot_be_written 3 $as "$T/shared/kvaudit" run --rescore --db "$T/shared/m.db"
   has shared_file_says_why "$T/err" "Permission denied"
   is nothing_is_left_beside_it "$(ls "$T/shared")" "$(printf 'kvaudit\nm.db')"
+  # one whose writer was killed half way is not read as it lies there
+  chmod -R u+w "$T/shared"
+  { sqlite3 "$T/shared/m.db" <<'END'
+PRAGMA journal_mode = DELETE;
+PRAGMA cache_size = 1;
+BEGIN;
+UPDATE outcome SET score = 0.123;
+CREATE TABLE more AS WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 99) SELECT zeroblob(9999) FROM n;
+.shell kill -9 $PPID
+END
+  } >"$T/sql.out" 2>&1
+  chmod -R a+rX,a-w "$T/shared"
+  if [ -s "$T/shared/m.db-journal" ]; then
+    check torn_file_is_refused 3 $as "$T/shared/kvaudit" report --db "$T/shared/m.db"
+  else
+    no torn_file_is_made "$(cat "$T/sql.out")"
+  fi
 else
   skip shared_file "no other user can run the program here"
 fi
