@@ -63,9 +63,9 @@ static enum kva_status try_sample(const struct kva_plan *p, struct kva_misfit *m
     return told(rc, &m->why, err);
 }
 
-/* Sets m->sample to the one of the first n that is the likeliest misfit. Words stand for
- * tokens where a task cuts its samples to a length: what is cut in words is cut in
- * tokens. */
+/* Sets m->sample to the one of the first n that is the likeliest misfit, -1 when none of
+ * them is of this shard. Words stand for tokens where a task cuts its samples to a
+ * length: what is cut in words is cut in tokens. */
 static enum kva_status pick(const struct kva_plan *p, int n, struct kva_misfit *m,
                             struct kva_error *err)
 {
@@ -77,6 +77,7 @@ static enum kva_status pick(const struct kva_plan *p, int n, struct kva_misfit *
     enum kva_status rc = KVA_OK;
 
     kva_arena_init(&arena);
+    m->sample = -1;
     for (int i = 0; i < n; i++) {
         struct kva_item item = {0};
         struct kva_error why = {0};
@@ -85,6 +86,8 @@ static enum kva_status pick(const struct kva_plan *p, int n, struct kva_misfit *
 
         if (t->mine != NULL && !t->mine[i])
             continue;
+        if (m->sample < 0)
+            m->sample = i;
         kva_arena_reset(&arena);
         rc = kva_task_item(t->task, i, &kva_tok_ws, &arena, &item, &why);
         if (rc == KVA_OK && item.context_ids != NULL)
@@ -152,7 +155,7 @@ enum kva_status kva_misfits(const struct kva_plan *p, struct kva_misfit **out, i
         v[*n] = (struct kva_misfit){.task = t, .all = info->ctx > 0 && info->dialect};
         if (!v[*n].all)
             rc = pick(p, samples, &v[*n], err);
-        if (rc == KVA_OK)
+        if (rc == KVA_OK && v[*n].sample >= 0)
             rc = try_sample(p, &v[*n], err);
         if (rc == KVA_OK && v[*n].why.code != KVA_OK) {
             v[*n].n_todo = shared_jobs(p, t, v[*n].why.code != KVA_ETRUNCATED);

@@ -98,6 +98,11 @@ longbench/qasper@8192 on builtin:tiny-llama: sample 1 (the longest of 3 in bytes
 longbench/qasper on builtin:tiny-llama: sample 1 (the longest of 3 in bytes): prompt of 45693
 J
 same the_longest_sample_speaks "$T/misfits" "$T/want"
+# a part of the suite speaks of its own samples alone
+{ tail -1 "$T/ids.jsonl"; echo '{"context_ids": [65], "question_ids": [66], "answers": ["a"], "max_new_tokens": 4}'; } >"$T/part.jsonl"
+sed 's/"tasks": .*/"tasks": ["jsonl:part.jsonl"],/; s/"n": 3/"n": 2/' "$T/long.json" >"$T/part.json"
+for i in 0 1; do "$KVAUDIT" run "$T/part.json" -n --shard "$i/2" --balance mod >"$T/part.$i"; done
+is one_part_of_two_has_the_misfit "$(grep -l 'DOES NOT FIT: .*sample 0' "$T"/part.[01] | wc -l)" 1
 check run_of_short_and_long 5 "$KVAUDIT" run "$T/long.json" --db "$T/long.db" --progress none --only task='jsonl:*'
 is run_names_the_longest "$(grep -c 'does not fit: .*sample 1' "$T/err")" 2
 has run_counts_what_does_not_fit "$T/err" "4 do not fit"
