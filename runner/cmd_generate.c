@@ -11,10 +11,10 @@
 #include <string.h>
 
 static struct {
-    int n, ctx, seed, first, max_new;
-    const char *tokenizer, *tokens, *words, *haystack, *dialect, *profile, *out;
+    int n, ctx, first, max_new;
+    const char *seed, *tokenizer, *tokens, *words, *haystack, *dialect, *profile, *out;
     struct kva_opt_list data;
-} opt = {.n = 1, .seed = 42};
+} opt = {.n = 1};
 
 const struct kva_opt *kva_cmd_generate_options(void)
 {
@@ -22,7 +22,7 @@ const struct kva_opt *kva_cmd_generate_options(void)
         {"number", 'n', KVA_OPT_INT, &opt.n, "N", "how many samples (default 1)", 1,
          1 << 24},
         {"ctx", 0, KVA_OPT_INT, &opt.ctx, "L", "length in tokens, as TASK@L", 1, 1 << 24},
-        {"seed", 0, KVA_OPT_INT, &opt.seed, "S", "seed (default 42)", 0, INT32_MAX},
+        {"seed", 0, KVA_OPT_STR, &opt.seed, "S", "seed (default 42)", 0, 0},
         {"first", 0, KVA_OPT_INT, &opt.first, "I",
          "index of the first sample (default 0)", 0, 1 << 24},
         {"tokenizer", 0, KVA_OPT_STR, &opt.tokenizer, "MODEL|ws|by",
@@ -143,9 +143,9 @@ out:
     return rc;
 }
 
-static enum kva_status generate(const char *name, struct kva_error *err)
+static enum kva_status generate(const char *name, uint64_t seed, struct kva_error *err)
 {
-    struct kva_task_opts topts = {.seed = (uint64_t)opt.seed,
+    struct kva_task_opts topts = {.seed = seed,
                                   .words = opt.words,
                                   .haystack = opt.haystack,
                                   .dialect = opt.dialect,
@@ -202,6 +202,7 @@ out:
 int kva_cmd_generate(int argc, char **argv)
 {
     struct kva_error err = {0};
+    int64_t seed = 42;
 
     if (argc != 1)
         return kva_command_usage("generate",
@@ -210,5 +211,9 @@ int kva_cmd_generate(int argc, char **argv)
                                  argc ? argv[1] : "");
     if (opt.ctx && strchr(argv[0], '@'))
         return kva_command_usage("generate", "'%s' already names a length", argv[0]);
-    return generate(argv[0], &err) == KVA_OK ? 0 : kva_command_fail(&err);
+    if (opt.seed && (!kva_parse_i64(opt.seed, &seed) || seed < 0 || seed > KVA_SEED_MAX))
+        return kva_command_usage("generate",
+                                 "--seed wants a whole number in 0..%lld, not '%s'",
+                                 (long long)KVA_SEED_MAX, opt.seed);
+    return generate(argv[0], (uint64_t)seed, &err) == KVA_OK ? 0 : kva_command_fail(&err);
 }

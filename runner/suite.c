@@ -427,7 +427,7 @@ static void read_task(struct sx *x, json_t *v, const char *ptr)
     t.opts.max_new_tokens =
         (int)kva_sx_int(x, v, ptr, "max_new_tokens", 1, 1 << 20, t.opts.max_new_tokens);
     t.opts.seed =
-        (uint64_t)kva_sx_int(x, v, ptr, "seed", 0, INT64_MAX / 2, (int64_t)t.opts.seed);
+        (uint64_t)kva_sx_int(x, v, ptr, "seed", 0, KVA_SEED_MAX, (int64_t)t.opts.seed);
     if (!id) {
         if (!json_object_get(v, "id"))
             kva_sx_bad(x, ptr, false, "id is missing");
@@ -602,7 +602,7 @@ static void read_defaults(struct sx *x)
     }
     if (d) {
         kva_sx_keys(x, d, "/defaults", keys);
-        x->seed = (uint64_t)kva_sx_int(x, d, "/defaults", "seed", 0, INT64_MAX / 2, 42);
+        x->seed = (uint64_t)kva_sx_int(x, d, "/defaults", "seed", 0, KVA_SEED_MAX, 42);
         x->def.n = (int)kva_sx_int(x, d, "/defaults", "n", 1, 1 << 24, 50);
         x->def.reps = (int)kva_sx_int(x, d, "/defaults", "reps", 1, 1000, 1);
         x->def.perf = (int)kva_sx_int(x, d, "/defaults", "perf", 0, 1 << 24, 0);

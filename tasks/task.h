@@ -108,8 +108,10 @@ struct kva_task_data {
     const char *name, *path;
 };
 
+#define KVA_SEED_MAX (INT64_MAX / 2)
+
 struct kva_task_opts {
-    uint64_t seed;
+    uint64_t seed;        /* 0..KVA_SEED_MAX */
     const char *dialect;  /* NULL: "kva1"; "r2024", "r2025" (suite ruler) */
     const char *profile;  /* NULL: the task's own, see kva_task_info.profile */
     const char *haystack; /* NULL: the task's own; "emerson", "embedded", "noise",

@@ -14,6 +14,13 @@ tail -2 "$T/a" >"$T/d"
 same items_do_not_depend_on_each_other "$T/c" "$T/d"
 "$KVAUDIT" generate ruler/niah_single_2@512 --seed 8 >"$T/e"
 if cmp -s "$T/e" <(head -1 "$T/a"); then no seed_changes_items; else ok seed_changes_items; fi
+# seeds end where a suite's do
+check the_largest_seed 0 "$KVAUDIT" generate ruler/niah_single_2@512 --seed 4611686018427387903
+cp "$T/out" "$T/largest"
+check its_lower_half 0 "$KVAUDIT" generate ruler/niah_single_2@512 --seed 4294967295
+if cmp -s "$T/largest" "$T/out"; then no no_seed_is_narrowed; else ok no_seed_is_narrowed; fi
+for s in 4611686018427387904 -1 7x; do check "no_seed_$s" 2 "$KVAUDIT" generate ruler/niah_single_2@512 --seed=$s; done
+has the_range_is_said "$T/err" "--seed wants a whole number in 0..4611686018427387903, not '7x'"
 check unknown_task 2 "$KVAUDIT" generate ruler/niah_singel_1@256
 has nearest_task "$T/err" "ruler/niah_single_1"
 check two_lengths 2 "$KVAUDIT" generate ruler/vt@256 --ctx 512
