@@ -199,8 +199,8 @@ static enum kva_status compare_stores(struct kva_session *x, struct kva_session 
         rc = kva_kvstore_gather(a, l, h, v, v + nk, err);
         if (rc == KVA_OK)
             rc = kva_kvstore_gather(b, l, h, w, w + nk, err);
-        *keys = *keys || memcmp(v, w, nk * sizeof *v) != 0;
-        for (size_t i = 0; i < nk + nv; i++) {
+        *keys = *keys || (rc == KVA_OK && memcmp(v, w, nk * sizeof *v) != 0);
+        for (size_t i = 0; rc == KVA_OK && i < nk + nv; i++) {
             double d = fabs((double)v[i] - (double)w[i]);
 
             off = d > off ? d : off;

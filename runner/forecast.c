@@ -230,7 +230,7 @@ static enum kva_status unit_ns(const struct clock *k, const struct kva_unit *u,
     if (k->probe && rate < 0 && f->shared.n == 0 && (shared > 0 || f->alone.n == 0)) {
         KVA_TRY(
             probe_model(p->models[u->model].open[u->numerics], u->kv, &f->shared, err));
-        k->probed[u->model] = f->shared.n > 0;
+        k->probed[u->model] |= f->shared.n > 0;
     }
     *ns = 0;
     if (shared > 0 && rate >= 0)
