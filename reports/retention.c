@@ -73,23 +73,26 @@ static struct kva_col *columns(struct kva_report *r, const struct kva_arm **budg
     return col;
 }
 
-/* The points of a method that count: x shares held, then bytes, then retentions, `room`
- * apart. The same rows and numbers as in summary.c, where boards rank. */
-static void summaries(struct kva_report *r, const double *x, size_t room, int n,
-                      struct kva_val *v)
+/* The points of a method that count: shares held, bytes, retentions. The same rows and
+ * numbers as in summary.c, where boards rank. */
+struct points {
+    double *x, *bytes, *y;
+    int n;
+};
+
+static void summaries(struct kva_report *r, const struct points *p, struct kva_val *v)
 {
-    const double *bytes = x + room, *y = bytes + room;
-    double lo = x[0], hi = x[0], at;
+    double lo = p->x[0], hi = p->x[0], at;
     bool rises = true;
 
-    if (n < 2)
+    if (p->n < 2)
         return;
-    for (int i = 1; i < n; i++) {
-        lo = fmin(lo, x[i]);
-        hi = fmax(hi, x[i]);
+    for (int i = 1; i < p->n; i++) {
+        lo = fmin(lo, p->x[i]);
+        hi = fmax(hi, p->x[i]);
     }
-    v[R_MEAN] = kva_val_number(kva_stat_mean_retention(bytes, y, (size_t)n));
-    at = kva_stat_budget_at(x, y, (size_t)n, 0.95, &rises);
+    v[R_MEAN] = kva_val_number(kva_stat_mean_retention(p->bytes, p->y, (size_t)p->n));
+    at = kva_stat_budget_at(p->x, p->y, (size_t)p->n, 0.95, &rises);
     v[R_AT_95] = kva_val_number(at);
     if (isnan(at))
         v[R_AT_95].text = kva_arena_printf(&r->arena, ">%.1f", 100 * hi);
@@ -100,11 +103,10 @@ static void summaries(struct kva_report *r, const double *x, size_t room, int n,
 }
 
 static void method_row(struct kva_report *r, const struct kva_board *b, const char *spec,
-                       const struct kva_arm **budget, int n, double *x, size_t room,
+                       const struct kva_arm **budget, int n, struct points *p,
                        struct kva_val *v)
 {
-    int points = 0;
-
+    p->n = 0;
     for (int k = 0; k < b->n_arm; k++) {
         const struct kva_arm *a = &b->arm[k];
         struct kva_val *at;
@@ -124,13 +126,13 @@ static void method_row(struct kva_report *r, const struct kva_board *b, const ch
         at[P_LOSS] = kva_val_number(1 - a->boot.ratio);
         if (!isnan(a->boot.ratio) && a->effective > 0 &&
             (b->ranks ? a->rank > 0 : a->ok >= a->expected)) {
-            x[points] = a->effective;
-            x[points + room] = a->alloc + a->meta;
-            x[points++ + 2 * room] = a->boot.ratio;
+            p->x[p->n] = a->effective;
+            p->bytes[p->n] = a->alloc + a->meta;
+            p->y[p->n++] = a->boot.ratio;
         }
     }
     v[n * PER_BUDGET + R_SPEC] = kva_val_text(spec);
-    summaries(r, x, room, points, v + n * PER_BUDGET);
+    summaries(r, p, v + n * PER_BUDGET);
 }
 
 void kva_retention_table(struct kva_report *r, const struct kva_board *b)
@@ -138,6 +140,7 @@ void kva_retention_table(struct kva_report *r, const struct kva_board *b)
     size_t most = (size_t)b->n_arm + 1;
     const struct kva_arm **budget = kva_arena_alloc(&r->arena, most, sizeof *budget);
     double *x = kva_arena_alloc(&r->arena, 3 * most, sizeof *x);
+    struct points p = {.x = x, .bytes = x + most, .y = x + 2 * most};
     struct kva_col *col = NULL;
     struct kva_tab *t;
     int n;
@@ -156,7 +159,7 @@ void kva_retention_table(struct kva_report *r, const struct kva_board *b)
             seen = strcmp(b->arm[i].spec, b->arm[k].spec) == 0;
         if (seen || !(row = kva_tab_row(r, t)))
             continue;
-        method_row(r, b, b->arm[k].spec, budget, n, x, most, row->cell);
+        method_row(r, b, b->arm[k].spec, budget, n, &p, row->cell);
     }
     kva_tab_note(
         r, t,
