@@ -23,7 +23,7 @@ is argument_is_part_too "$(sql none "SELECT json_extract(config_json, '\$.data.s
 suite wrong "$rest,\"data\":{\"squad\":\"nowhere.json\"}"
 check suite_path_is_missing 3 "$KVAUDIT" run "$T/wrong.json" --db "$T/w.db" --dry-run
 has suite_path_is_named "$T/err" "$T/nowhere.json"
-(cd "$T/" && check argument_wins 0 "$KVAUDIT" run wrong.json --db w.db --dry-run --data squad=mini.json)
+check argument_wins 0 env -C "$T" "$KVAUDIT" run wrong.json --db w.db --dry-run --data squad=mini.json
 check sample_is_made_again 0 "$KVAUDIT" report --db "$T/none.db" --sample 'ruler/qa_1@700#0'
 has sample_has_its_prompt "$T/out" "--- context"
 is sample_has_one_list_of_spans "$(grep -A 1 -e '^--- spans' "$T/out" | cut -c 1-4 | tr '\n' ' ')" "---  E0   "
