@@ -279,11 +279,13 @@ static int misused(int argc, char **argv)
         i++;
     if (opt.format && !formats[i]) {
         near = kva_nearest(opt.format, formats);
-        return kva_command_usage("report", "unknown format '%s'; %s%s%s", opt.format,
-                                 near ? "did you mean '"
-                                      : "text, json, csv, markdown, "
-                                        "latex, html, jsonl or lme",
-                                 near ? near : "", near ? "'?" : "");
+        if (near)
+            return kva_command_usage("report", "unknown format '%s'; did you mean '%s'?",
+                                     opt.format, near);
+        return kva_command_usage("report",
+                                 "unknown format '%s'; text, json, csv, markdown, "
+                                 "latex, html, jsonl or lme",
+                                 opt.format);
     }
     if (opt.by && strcmp(opt.by, "task") != 0)
         return kva_command_usage("report", "--by task, not '%s'", opt.by);
@@ -317,9 +319,11 @@ static int view_misused(const char *view)
         if (strcmp(views[i], view) == 0)
             return 0;
     near = kva_nearest(view, views);
-    return kva_command_usage("report", "unknown view '%s'; %s%s%s", view,
-                             near ? "did you mean '" : "'kvaudit list views",
-                             near ? near : "", near ? "'?" : "' names them");
+    if (near)
+        return kva_command_usage("report", "unknown view '%s'; did you mean '%s'?", view,
+                                 near);
+    return kva_command_usage("report",
+                             "unknown view '%s'; 'kvaudit list views' names them", view);
 }
 
 /* A published table is worth showing without any result; a database that was named must
