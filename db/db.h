@@ -131,6 +131,10 @@ enum kva_status kva_db_put_cell(struct kva_db *, const struct kva_db_cell *, int
 /* Runs of this boot whose process is gone become 'killed' first (3.7 rule 3). */
 enum kva_status kva_db_start_run(struct kva_db *, const struct kva_db_run *, int64_t *id,
                                  struct kva_error *);
+/* How many runs beside this one have not ended, those of dead processes not counted, and
+ * the process of one of them. */
+enum kva_status kva_db_running(struct kva_db *, int64_t run_id, int *n, int64_t *pid,
+                               struct kva_error *);
 /* Merges an object (RFC 7396) into the details of the run's environment: what is known
  * only when it ends. Its digests stay. */
 enum kva_status kva_db_note_env(struct kva_db *db, int64_t run_id, const char *json,

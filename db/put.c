@@ -239,6 +239,23 @@ out:
     return kva_db_leave(db, rc, err);
 }
 
+enum kva_status kva_db_running(struct kva_db *db, int64_t run_id, int *n, int64_t *pid,
+                               struct kva_error *err)
+{
+    sqlite3_stmt *st;
+
+    *n = 0;
+    *pid = 0;
+    KVA_TRY(kva_db_bind(db, KVA_DB_RUNNING, NULL, 0, &st, err));
+    while (sqlite3_step(st) == SQLITE_ROW)
+        if (sqlite3_column_int64(st, 0) != run_id) {
+            *pid = sqlite3_column_int64(st, 1);
+            ++*n;
+        }
+    sqlite3_reset(st);
+    return KVA_OK;
+}
+
 enum kva_status kva_db_end_run(struct kva_db *db, int64_t run_id, const char *status,
                                int exit_code, struct kva_error *err)
 {

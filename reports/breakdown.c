@@ -349,7 +349,8 @@ static void turn_row(struct kva_report *r, const struct kva_board *b,
     v[U_TURN] = kva_val_text(turn);
     v[U_SCORE] = score;
     v[U_END] = kva_val_number(end);
-    v[U_AUDIT] = kva_val_text(badge == KVA_BADGE_NONE ? NULL : kva_badge_text(badge));
+    v[U_AUDIT] =
+        kva_val_text(badge == KVA_BADGE_NONE ? NULL : kva_arm_badge_text(a, badge));
     v[U_N] = kva_val_number(n);
     v[U_BUDGET_KIND] = kva_val_text(a->budget_kind);
     v[U_BUDGET] = kva_val_number(a->budget);

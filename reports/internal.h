@@ -271,6 +271,8 @@ const char *kva_report_budget(struct kva_arena *a, const char *kind, double budg
 const char *kva_report_day(struct kva_arena *a, int64_t ms);     /* 2026-11-29, UTC */
 const char *kva_report_slug(struct kva_arena *a, const char *s); /* [a-z0-9-] */
 const char *kva_badge_text(enum kva_badge b);
+/* The same of an arm; a blind one has a word of its own. */
+const char *kva_arm_badge_text(const struct kva_arm *a, enum kva_badge b);
 
 /* ---- cells.c: preparation ---- */
 enum kva_status kva_cells_prepare(struct kva_report *r, const struct kva_data *d,

@@ -88,6 +88,11 @@ const char *kva_badge_text(enum kva_badge b)
     return text[b];
 }
 
+const char *kva_arm_badge_text(const struct kva_arm *a, enum kva_badge b)
+{
+    return a->role == KVA_ARM_BLIND ? "BLIND" : kva_badge_text(b);
+}
+
 /* ---- short method names ---- */
 
 /* name[:k=v,...] of a spec, pointing into it. */

@@ -331,8 +331,7 @@ static void fill_row(struct kva_report *r, const struct kva_data *d,
     v[C_LENGTH] = kva_val_number(a->length_stop);
     v[C_COVER] = kva_val_text(coverage(r, a));
     v[C_FRONT] = kva_val_text(a->front ? "front" : a->dominated ? "dominated" : "");
-    v[C_AUDIT] =
-        kva_val_text(a->role == KVA_ARM_BLIND ? "BLIND" : kva_badge_text(a->badge));
+    v[C_AUDIT] = kva_val_text(kva_arm_badge_text(a, a->badge));
     v[C_AUDIT].title = audit_help(r, a);
     v[C_SPEC] = kva_val_text(a->spec);
     v[C_BUDGET_KIND] = kva_val_text(a->budget_kind);

@@ -49,7 +49,7 @@ static const struct kva_col MEMORY[M_COLS] = {
 
 static const char *audit_text(const struct kva_arm *a)
 {
-    return a->role == KVA_ARM_BLIND ? "BLIND" : kva_badge_text(a->badge);
+    return kva_arm_badge_text(a, a->badge);
 }
 
 static enum kva_row_role role_of(const struct kva_arm *a)

@@ -395,6 +395,22 @@ out:
     return rc;
 }
 
+/* Two runs of one suite at once lose nothing, but time. */
+static enum kva_status tell_others(struct kva_db *db, int64_t run_id,
+                                   struct kva_error *err)
+{
+    int64_t pid;
+    int n;
+
+    KVA_TRY(kva_db_running(db, run_id, &n, &pid, err));
+    if (n > 0 && !kva_common.quiet)
+        fprintf(stderr,
+                "kvaudit: note: another run writes to this file (process %lld); what "
+                "both of them lack is measured by both\n",
+                (long long)pid);
+    return KVA_OK;
+}
+
 /* ---- phases ---- */
 
 static bool any_job(const struct kva_plan *p, bool perf)
@@ -657,7 +673,9 @@ int kva_sweep(struct kva_plan *plan, struct kva_db *db, const struct kva_sweep_o
         goto out;
     }
     tell_device(&w);
-    rc = kva_plan_write(plan, db, w.run_id, &err);
+    rc = tell_others(db, w.run_id, &err);
+    if (rc == KVA_OK)
+        rc = kva_plan_write(plan, db, w.run_id, &err);
     if (rc == KVA_OK && !kva_common.quiet)
         rc = tell_misfits(plan, &err);
     if (rc == KVA_OK)

@@ -137,6 +137,26 @@ static void a_run_whose_process_is_gone_becomes_killed(void **state)
     assert_true(query(f->db, "SELECT status='running' FROM run WHERE uuid='run-3'") == 1);
 }
 
+static void other_runs_that_have_not_ended_are_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct kva_error err = {0};
+    int64_t second, pid;
+    int n;
+
+    OK(kva_db_running(f->db, f->run, &n, &pid, &err));
+    assert_int_equal(n, 0);
+    second = add_run(f->db, f->env, "run-2");
+    OK(kva_db_running(f->db, f->run, &n, &pid, &err));
+    assert_int_equal(n, 1);
+    assert_int_equal(pid, getpid());
+    OK(kva_db_running(f->db, second + 1, &n, &pid, &err));
+    assert_int_equal(n, 2);
+    OK(kva_db_end_run(f->db, second, "done", 0, &err));
+    OK(kva_db_running(f->db, f->run, &n, &pid, &err));
+    assert_int_equal(n, 0);
+}
+
 static void a_reused_process_id_does_not_keep_a_run_alive(void **state)
 {
     struct fixture *f = *state;
@@ -239,6 +259,7 @@ int main(void)
         T(a_run_is_registered_with_its_process_and_ends),
         T(details_of_an_environment_are_merged_and_its_digest_stays),
         T(a_run_whose_process_is_gone_becomes_killed),
+        T(other_runs_that_have_not_ended_are_counted),
         T(a_reused_process_id_does_not_keep_a_run_alive),
         T(runs_of_an_earlier_boot_are_killed_and_other_hosts_left_alone),
         T(plans_events_and_unit_times_are_kept),
