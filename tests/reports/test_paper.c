@@ -634,7 +634,7 @@ static void an_unknown_table_names_the_nearest(void **state)
     assert_int_equal(kva_paper_build(NULL, NULL, "S-CK/I", as_written, NULL, &r, &err),
                      KVA_EINVALID);
     assert_null(r);
-    assert_non_null(strstr(err.text, "did you mean S-CK/1?"));
+    assert_non_null(strstr(err.text, "did you mean 'S-CK/1'?"));
 }
 
 static void the_list_shows_every_table(void **state)
