@@ -108,8 +108,7 @@ enum kva_status kva_tokenizer_encode(struct kva_tokenizer *t, const char *text, 
 /* Token count without touching the state. */
 enum kva_status kva_tokenizer_count(const struct kva_tokenizer *t, const char *text,
                                     size_t n, size_t *count, struct kva_error *err);
-/* Bytes of the ids, control tokens left out, invalid sequences and NUL replaced by
- * U+FFFD: answers are C strings, and one that has a NUL is not cut there. */
+/* Bytes of the ids, control tokens left out, invalid sequences replaced by U+FFFD. */
 enum kva_status kva_tokenizer_decode(const struct kva_tokenizer *t, const int32_t *ids,
                                      size_t n, struct kva_buf *out,
                                      struct kva_error *err);

@@ -137,7 +137,6 @@ enum kva_status kva_tokenizer_decode(const struct kva_tokenizer *t, const int32_
 {
     enum kva_status rc;
     struct kva_buf raw;
-    size_t at = 0, len;
     kva_buf_init(&raw, 0);
     for (size_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= t->size) {
@@ -147,14 +146,8 @@ enum kva_status kva_tokenizer_decode(const struct kva_tokenizer *t, const int32_
         }
     KVA_GO(t->kind->decode(t->state, ids, n, &raw, err));
     KVA_GO(kva_buf_status(&raw, err));
-    /* characters may span tokens, so only the whole is cleaned; none spans a NUL */
-    for (;; at += len + 1) {
-        len = raw.data ? strnlen(raw.data + at, raw.len - at) : 0;
-        kva_utf8_clean(raw.data ? raw.data + at : "", len, out);
-        if (at + len >= raw.len)
-            break;
-        kva_buf_puts(out, "\xef\xbf\xbd");
-    }
+    /* characters may span tokens, so only the whole is cleaned */
+    kva_utf8_clean(raw.data ? raw.data : "", raw.len, out);
     KVA_GO(kva_buf_status(out, err));
 out:
     kva_buf_release(&raw);

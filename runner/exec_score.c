@@ -223,22 +223,31 @@ static enum kva_status wrong_needle(const struct kva_item *it, struct kva_result
     return add_score(r, "wrong_needle", 1, out.score > 0, NULL, err);
 }
 
-/* The answer without what ended it. */
+/* The answer without what ended it. It is a C string from here on, so that a zero byte,
+ * which a byte token can be, becomes U+FFFD: it would end what is scored and stored. */
 static enum kva_status take_text(const struct kva_run_cell *c, struct kva_result *r,
                                  struct kva_error *err)
 {
-    struct kva_buf text;
+    struct kva_buf said, text;
     enum kva_status rc;
 
+    kva_buf_init(&said, 0);
     kva_buf_init(&text, 0);
-    KVA_GO(kva_tokenizer_decode(c->tok, c->gen, (size_t)c->n_gen, &text, err));
-    KVA_GO(kva_buf_status(&text, err));
+    KVA_GO(kva_tokenizer_decode(c->tok, c->gen, (size_t)c->n_gen, &said, err));
+    KVA_GO(kva_buf_status(&said, err));
     if (c->ends != NULL)
-        kva_ends_cut(c->ends, &text);
+        kva_ends_cut(c->ends, &said);
+    for (size_t i = 0; i < said.len; i++)
+        if (said.data[i] == '\0')
+            kva_buf_puts(&text, "\xef\xbf\xbd");
+        else
+            kva_buf_putc(&text, said.data[i]);
+    KVA_GO(kva_buf_status(&text, err));
     r->text = strdup(text.data != NULL ? text.data : "");
     if (r->text == NULL)
         rc = KVA_FAIL(err, KVA_ENOMEM, "an answer of %zu bytes", text.len);
 out:
+    kva_buf_release(&said);
     kva_buf_release(&text);
     return rc;
 }

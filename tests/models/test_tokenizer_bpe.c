@@ -257,21 +257,6 @@ static void half_a_character_decodes_to_the_replacement(void **state)
     kva_tokenizer_free(t);
 }
 
-static void a_zero_byte_ends_no_answer(void **state)
-{
-    (void)state;
-    struct kva_tokenizer *t = byte_tokenizer("gpt-2");
-    struct kva_buf out;
-    kva_buf_init(&out, 0);
-    int32_t ids[] = {0, 'a', 0xf0, 0, 0, 'b', 0};
-    assert_int_equal(kva_tokenizer_decode(t, ids, 7, &out, NULL), KVA_OK);
-    assert_string_equal(out.data, "\xef\xbf\xbd"
-                                  "a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"
-                                  "b\xef\xbf\xbd");
-    kva_buf_release(&out);
-    kva_tokenizer_free(t);
-}
-
 static void
 a_whole_vocabulary_entry_beats_the_merges_where_the_family_says_so(void **state)
 {
@@ -508,7 +493,6 @@ int main(void)
         cmocka_unit_test(special_tokens_have_byte_ranges),
         cmocka_unit_test(every_byte_comes_back),
         cmocka_unit_test(half_a_character_decodes_to_the_replacement),
-        cmocka_unit_test(a_zero_byte_ends_no_answer),
         cmocka_unit_test(
             a_whole_vocabulary_entry_beats_the_merges_where_the_family_says_so),
         cmocka_unit_test(bos_follows_the_family_unless_the_file_says_otherwise),

@@ -3,7 +3,9 @@
  * needles, protected evidence, spans in parts, labels. */
 #include <jansson.h>
 
+#include "runner/exec_internal.h"
 #include "runner/pack.h"
+#include "tests/models/reference.h"
 #include "tests/runner/fake_task.h"
 
 #define SUITE                                                                            \
@@ -272,6 +274,28 @@ static void what_was_extracted_travels_between_processes(void **state)
     kva_buf_release(&bytes);
 }
 
+static void a_zero_byte_ends_no_answer(void **state)
+{
+    static const char *const answers[] = {"cd"};
+    struct kva_item item = {.metric = "match_all", .answers = answers, .n_answers = 1};
+    struct kva_unit_run u = {.items = &item};
+    struct kva_tokenizer *tok = byte_tokenizer("gpt-2");
+    int32_t said[] = {'c', 0, 0, 'c', 'd', 0};
+    struct kva_cell dense = {0};
+    struct kva_run_cell c = {
+        .cell = &dense, .tok = tok, .gen = said, .n_gen = 6, .stop = "length"};
+    struct kva_result r = {0};
+    struct kva_error err = {0};
+
+    (void)state;
+    assert_int_equal(kva_unit_score(&u, 0, &c, &r, &err), KVA_OK);
+    assert_string_equal(r.text, "c\xef\xbf\xbd\xef\xbf\xbd"
+                                "cd\xef\xbf\xbd");
+    assert_true(fake_score(&r, "match_all") == 1); /* it stands behind the zeros */
+    kva_result_release(&r);
+    kva_tokenizer_free(tok);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +305,7 @@ int main(void)
         cmocka_unit_test(labels_and_flags_are_in_the_sample),
         cmocka_unit_test(labels_that_are_no_object_are_an_error),
         cmocka_unit_test(what_was_extracted_travels_between_processes),
+        cmocka_unit_test(a_zero_byte_ends_no_answer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
