@@ -192,12 +192,16 @@ static enum kva_status bury_dead(struct kva_db *db, const char *host, const char
     do {
         sqlite3_stmt *st;
 
+        int sq = SQLITE_ROW;
+
         n = 0;
         KVA_TRY(kva_db_bind(db, KVA_DB_RUNNING, NULL, 0, &st, err));
-        while (n < MAX_AT_ONCE && sqlite3_step(st) == SQLITE_ROW)
+        while (n < MAX_AT_ONCE && (sq = sqlite3_step(st)) == SQLITE_ROW)
             if (is_dead(st, host, boot))
                 dead[n++] = sqlite3_column_int64(st, 0);
         sqlite3_reset(st);
+        if (sq != SQLITE_ROW && sq != SQLITE_DONE)
+            return kva_db_fail(db, sq, "run", err);
         for (int i = 0; i < n; i++)
             KVA_TRY(KVA_DB_RUN(db, KVA_DB_END_RUN, NULL, NULL, err, TEXT("killed"),
                                int_or_null(0, 0), INT(kva_wall_ms()), INT(dead[i])));
@@ -243,17 +247,18 @@ enum kva_status kva_db_running(struct kva_db *db, int64_t run_id, int *n, int64_
                                struct kva_error *err)
 {
     sqlite3_stmt *st;
+    int sq;
 
     *n = 0;
     *pid = 0;
     KVA_TRY(kva_db_bind(db, KVA_DB_RUNNING, NULL, 0, &st, err));
-    while (sqlite3_step(st) == SQLITE_ROW)
+    while ((sq = sqlite3_step(st)) == SQLITE_ROW)
         if (sqlite3_column_int64(st, 0) != run_id) {
             *pid = sqlite3_column_int64(st, 1);
             ++*n;
         }
     sqlite3_reset(st);
-    return KVA_OK;
+    return sq == SQLITE_DONE ? KVA_OK : kva_db_fail(db, sq, "run", err);
 }
 
 enum kva_status kva_db_end_run(struct kva_db *db, int64_t run_id, const char *status,

@@ -82,12 +82,12 @@ struct points {
 
 static void summaries(struct kva_report *r, const struct points *p, struct kva_val *v)
 {
-    double lo = p->x[0], hi = p->x[0], at;
+    double lo = INFINITY, hi = 0, at;
     bool rises = true;
 
     if (p->n < 2)
         return;
-    for (int i = 1; i < p->n; i++) {
+    for (int i = 0; i < p->n; i++) {
         lo = fmin(lo, p->x[i]);
         hi = fmax(hi, p->x[i]);
     }
